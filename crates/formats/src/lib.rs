@@ -1,0 +1,18 @@
+//! Model files: opens a GGUF file (split ones too) or a safetensors directory and gives named, typed, bounds-checked
+//! tensors and metadata, without copying. Writes GGUF and safetensors.
+//!
+//! Every number read from a file is checked against the bytes that are there before anything is allocated by it.
+//! A file that is broken gives an [`Error`] naming the file, the field and the limit; never a panic.
+
+mod checkpoint;
+mod error;
+mod mapping;
+mod tensor;
+
+pub use checkpoint::{Checkpoint, Source};
+pub use error::Error;
+pub use mapping::Mapping;
+pub use tensor::Tensor;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;

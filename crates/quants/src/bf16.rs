@@ -1,0 +1,21 @@
+//! BF16: the upper half of an IEEE 754 binary32, little endian.
+
+use crate::{TypeInfo, WeightType};
+use half::bf16;
+
+/// bfloat16: the upper half of a binary32.
+pub const BF16: WeightType = WeightType::new(&INFO);
+
+static INFO: TypeInfo = TypeInfo { name: "BF16", ggml_id: Some(30), values: 1, bytes: 2, decode, encode: Some(encode), codes: None };
+
+fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (b, o) in blocks.as_chunks::<2>().0.iter().zip(out) {
+        *o = bf16::from_le_bytes(*b).to_f32();
+    }
+}
+
+fn encode(row: &[f32], _importance: Option<&[f32]>, out: &mut [u8]) {
+    for (v, o) in row.iter().zip(out.as_chunks_mut::<2>().0) {
+        *o = bf16::from_f32(*v).to_le_bytes();
+    }
+}
