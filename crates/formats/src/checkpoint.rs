@@ -1,4 +1,4 @@
-use crate::{Result, Tensor};
+use crate::{Metadata, Result, Tensor};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,8 @@ pub struct Checkpoint {
     pub source: Source,
     /// The file (the first of a split) or directory.
     pub path: PathBuf,
-    /// GGUF key-value pairs as JSON (integers exact, floats widened to f64, arrays as arrays); empty for a directory.
-    pub metadata: Map<String, Value>,
+    /// GGUF key-value pairs; empty for a directory.
+    pub metadata: Metadata,
     /// `config.json`; empty for GGUF.
     pub config: Map<String, Value>,
     /// `generation_config.json`, where there is one.

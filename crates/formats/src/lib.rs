@@ -7,11 +7,13 @@
 mod checkpoint;
 mod error;
 mod mapping;
+mod metadata;
 mod tensor;
 
 pub use checkpoint::{Checkpoint, Source};
 pub use error::Error;
 pub use mapping::Mapping;
+pub use metadata::{Meta, Metadata, Texts};
 pub use tensor::Tensor;
 
 /// A result with this crate's [`Error`].
