@@ -7,8 +7,10 @@
 //! Nothing here does I/O, starts threads, or uses `unsafe`.
 
 mod codes;
+mod ids;
 
 pub use codes::Codes;
+pub use ids::{UnknownType, from_ggml_id, from_ggml_id_sized};
 
 use std::fmt;
 
