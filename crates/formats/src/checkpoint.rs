@@ -1,4 +1,8 @@
-use crate::{Metadata, Result, Tensor};
+use crate::{
+    Error, Mapping, Metadata, Result, Tensor,
+    folder::{self, Folder},
+    gguf, probe, safetensors,
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -23,7 +27,7 @@ pub struct Checkpoint {
     pub path: PathBuf,
     /// GGUF key-value pairs; empty for a directory.
     pub metadata: Metadata,
-    /// `config.json`; empty for GGUF.
+    /// `config.json`; empty for GGUF. Python's `Infinity`, `-Infinity` and `NaN`, which JSON has not, are strings of that name.
     pub config: Map<String, Value>,
     /// `generation_config.json`, where there is one.
     pub generation_config: Map<String, Value>,
@@ -32,19 +36,87 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a GGUF file (any part of a split), or a directory with safetensors and `config.json` (or one GGUF).
+    /// Opens a GGUF file (any part of a split), a directory with safetensors and `config.json` (or one GGUF model), or one
+    /// `.safetensors` file (with the `config.json` of its folder).
+    ///
+    /// Reads headers only: the tensors' bytes come in when they are read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        Err(crate::Error::invalid(path, "not implemented"))
+        if path.is_dir() {
+            return Self::open_folder(path);
+        }
+        let file = Mapping::open(path)?;
+        let start = &file.bytes()[..file.bytes().len().min(512)];
+        let has = |end: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(end));
+        if gguf::is_gguf(start) || has("gguf") {
+            return gguf::open(path);
+        }
+        if safetensors::is_safetensors(start) || has("safetensors") {
+            let tensors = safetensors::open_file(path)?.into_iter().map(|t| (t.name().to_owned(), t)).collect();
+            return Self::hugging_face(path, &Folder::of(path)?, tensors);
+        }
+        if has("json") {
+            return Err(Error::invalid(path, "is a JSON file; give the folder that it lies in, or a file with weights"));
+        }
+        let what = probe::mistaken(start).unwrap_or("is neither a GGUF nor a safetensors file");
+        Err(Error::invalid(path, what))
     }
+
+    fn open_folder(path: &Path) -> Result<Self> {
+        let folder = Folder::open(path)?;
+        let names = folder.names()?;
+        if let Some(tensors) = safetensors::open_folder(&folder, &names)? {
+            return Self::hugging_face(path, &folder, tensors);
+        }
+        match gguf::sets(&names).as_slice() {
+            [] => {}
+            [name] => return gguf::open(&folder.file(name)?.unwrap_or_else(|| path.join(name))),
+            several => {
+                let mut list: Vec<_> = several.iter().take(8).map(|s| s.as_str()).collect();
+                if several.len() > list.len() {
+                    list.push("...");
+                }
+                return Err(Error::invalid(path, format!("holds {} GGUF models; name one of {}", several.len(), list.join(", "))));
+            }
+        }
+        const PICKLED: [&str; 5] = [".bin", ".pt", ".pth", ".ckpt", ".pkl"];
+        let pickled = names.iter().find(|n| PICKLED.iter().any(|end| n.ends_with(end)));
+        let what = match pickled {
+            Some(name) => format!("has weights only as pickled Python objects ({name}), which could run code when read; convert to safetensors"),
+            None => "holds neither model.safetensors nor a .gguf file".into(),
+        };
+        Err(Error::invalid(path, what))
+    }
+
+    /// A checkpoint of `tensors` with what else their `folder` says.
+    fn hugging_face(path: &Path, folder: &Folder, tensors: BTreeMap<String, Tensor>) -> Result<Self> {
+        Ok(Self {
+            source: Source::HuggingFace,
+            path: path.to_path_buf(),
+            metadata: Metadata { path: path.to_path_buf(), ..Metadata::default() },
+            config: folder.object("config.json")?,
+            generation_config: folder.object("generation_config.json")?,
+            tensors,
+        })
+    }
+
     /// A tensor by its name in the file.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.tensors.get(name)
     }
+
+    /// Bytes of all tensors.
+    pub fn bytes(&self) -> u64 {
+        self.tensors.values().map(|t| t.bytes().len() as u64).sum()
+    }
+
     /// The text of a file that lies beside the weights (`tokenizer.json`, `chat_template.jinja`, ...): `None` where the
     /// directory has none, or the checkpoint is a GGUF file. `name` is a plain file name; links that leave the folder are refused.
     pub fn sidecar(&self, name: &str) -> Result<Option<String>> {
-        let _ = name;
-        Ok(None)
+        if self.source == Source::Gguf && folder::plain(name) {
+            return Ok(None);
+        }
+        let folder = if self.path.is_dir() { Folder::open(&self.path)? } else { Folder::of(&self.path)? };
+        folder.text(name)
     }
 }

@@ -4,10 +4,18 @@
 //! Every number read from a file is checked against the bytes that are there before anything is allocated by it.
 //! A file that is broken gives an [`Error`] naming the file, the field and the limit; never a panic.
 
+mod bytes;
 mod checkpoint;
 mod error;
+mod folder;
+mod gguf;
+mod json;
+mod layout;
 mod mapping;
 mod metadata;
+mod probe;
+mod safetensors;
+mod sigbus;
 mod tensor;
 
 pub use checkpoint::{Checkpoint, Source};

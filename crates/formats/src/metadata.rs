@@ -34,10 +34,17 @@ pub struct Texts {
 }
 
 impl Texts {
+    /// None yet, with room for `n`.
+    pub fn with_capacity(n: usize) -> Self {
+        Self { bytes: Vec::new(), ends: Vec::with_capacity(n) }
+    }
     /// Adds one string.
+    ///
+    /// # Panics
+    /// When all strings together pass 4 GiB. The file reader's limit for a header lies far below.
     pub fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len() as u32);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("strings of one array pass 4 GiB"));
     }
     /// Number of strings.
     pub fn len(&self) -> usize {

@@ -1,1 +1,26 @@
-//! placeholder
+//! The plan: what a model computes, said once, for every device.
+//!
+//! An architecture (crate `onebit-models`) builds a [`Plan`] with a [`Graph`]: a list of [`Op`]s over [`Value`]s, in the
+//! order in which they run. A device ([`Device`]) turns a [`Model`], which is a plan and its weights, into an
+//! [`Executable`], and the engine feeds that with batches of tokens.
+//!
+//! Values are matrices of f32 with one row for each token of the batch; their width is known when the plan is built,
+//! the number of rows only when it runs. A value never mixes rows: what crosses tokens of a sequence goes through
+//! a [`State`] (keys and values, recurrent matrices, convolution windows), and nothing crosses sequences.
+
+mod device;
+mod error;
+mod graph;
+mod op;
+mod plan;
+mod rope;
+mod show;
+mod weight;
+
+pub use device::{Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Progress, Span};
+pub use error::{Error, Result};
+pub use graph::{AttentionSpec, Graph, Resolve};
+pub use op::{Attention, Binary, CausalConv, Elementwise, Experts, Function, GatedDelta, Mask, Op, Route, Score, WeightedBinary};
+pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
+pub use rope::{Rope, RopeStyle};
+pub use weight::{Edit, Part, Weight};

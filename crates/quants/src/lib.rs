@@ -6,7 +6,9 @@
 //!
 //! Nothing here does I/O, starts threads, or uses `unsafe`.
 
+mod block;
 mod codes;
+mod grids;
 mod ids;
 
 pub use codes::Codes;
@@ -104,12 +106,65 @@ impl fmt::Display for WeightType {
     }
 }
 
-mod f32;
-pub use f32::F32;
-mod f16;
-pub use f16::F16;
 mod bf16;
-pub use bf16::BF16;
+mod f16;
+mod f32;
+mod f64;
+mod f8;
+mod fp4;
+mod integers;
+mod iq1;
+mod iq2;
+mod iq3;
+mod iq4;
+mod ptq1_0;
+mod q1_0;
+mod q2_0;
+mod q2_k;
+mod q3_k;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
+mod q8_0;
+mod tq1_0;
+mod tq2_0;
 
-/// Every weight type, in ggml's order of ids.
-pub static ALL: &[WeightType] = &[F32, F16, BF16];
+pub use bf16::BF16;
+pub use f8::{F8_E4M3, F8_E5M2};
+pub use f16::F16;
+pub use f32::F32;
+pub use f64::F64;
+pub use fp4::{MXFP4, NVFP4};
+pub use integers::{I8, I16, I32, I64};
+pub use iq1::{IQ1_M, IQ1_S};
+pub use iq2::{IQ2_S, IQ2_XS, IQ2_XXS};
+pub use iq3::{IQ3_S, IQ3_XXS};
+pub use iq4::{IQ4_NL, IQ4_XS};
+pub use ptq1_0::PTQ1_0;
+pub use q1_0::Q1_0;
+pub use q2_0::{PQ2_0, Q2_0};
+pub use q2_k::Q2_K;
+pub use q3_k::Q3_K;
+pub use q4_0::Q4_0;
+pub use q4_1::Q4_1;
+pub use q4_k::Q4_K;
+pub use q5_0::Q5_0;
+pub use q5_1::Q5_1;
+pub use q5_k::Q5_K;
+pub use q6_k::Q6_K;
+pub use q8_0::Q8_0;
+pub use tq1_0::TQ1_0;
+pub use tq2_0::TQ2_0;
+
+/// Every weight type, in ggml's order of ids; those without an id come last.
+#[rustfmt::skip]
+pub static ALL: &[WeightType] = &[
+    F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
+    IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS,
+    I8, I16, I32, I64, F64, IQ1_M, BF16, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0, PQ2_0, PTQ1_0,
+    F8_E4M3, F8_E5M2,
+];

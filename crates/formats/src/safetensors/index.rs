@@ -1,0 +1,100 @@
+//! A folder with safetensors: one file, or shards with an index that says which tensor is in which.
+
+use super::read::open_file;
+use crate::{
+    Error, Result, Tensor,
+    bytes::quote,
+    folder::{Folder, plain},
+    json,
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The tensors of the folder's safetensors, `None` where it has none. `names` are the folder's files.
+///
+/// As the transformers library does: `model.safetensors` first, then `model.safetensors.index.json`, and otherwise the only
+/// index or the only file that there is.
+pub(crate) fn open_folder(folder: &Folder, names: &[String]) -> Result<Option<BTreeMap<String, Tensor>>> {
+    let has = |name: &str| names.iter().any(|n| n == name);
+    let ending = |end: &str| names.iter().filter(|n| n.ends_with(end)).collect::<Vec<_>>();
+    if has(SINGLE) {
+        return single(folder, SINGLE).map(Some);
+    }
+    if has(INDEX) {
+        return sharded(folder, INDEX).map(Some);
+    }
+    let (files, indices) = (ending(".safetensors"), ending(".safetensors.index.json"));
+    match (files.as_slice(), indices.as_slice()) {
+        ([], []) => Ok(None),
+        (_, [index]) => sharded(folder, index).map(Some),
+        ([file], []) => single(folder, file).map(Some),
+        (_, []) => {
+            let text = format!("has {} safetensors files, but no {INDEX} that says what is in which; download it too", files.len());
+            Err(Error::invalid(folder.path(), text))
+        }
+        _ => Err(Error::invalid(folder.path(), format!("has {} indices of safetensors; only one can be meant", indices.len()))),
+    }
+}
+
+/// The tensors of the file `name`.
+fn single(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
+    let path = folder.file(name)?.unwrap_or_else(|| folder.path().join(name));
+    Ok(open_file(&path)?.into_iter().map(|t| (t.name().to_owned(), t)).collect())
+}
+
+/// The tensors of the shards that the index `name` lists.
+fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
+    let path = folder.path().join(name);
+    let fault = |what: String| Error::invalid(&path, what);
+    let text = folder.text(name)?.unwrap_or_default();
+    let index = json::object(&path, &text)?;
+    let Some(Value::Object(map)) = index.get("weight_map") else {
+        return Err(fault("has no object `weight_map`".into()));
+    };
+    let mut shards = BTreeSet::new();
+    for (tensor, shard) in map {
+        match shard {
+            Value::String(s) if plain(s) && s.ends_with(".safetensors") => shards.insert(s.as_str()),
+            _ => {
+                let (tensor, shard) = (quote(tensor.as_bytes()), quote(shard.to_string().as_bytes()));
+                return Err(fault(format!("`weight_map` puts {tensor} in {shard}, which is not a plain name of a safetensors file")));
+            }
+        };
+    }
+    let mut missing = Vec::new();
+    let mut paths = Vec::new();
+    for shard in shards {
+        match folder.file(shard)? {
+            Some(p) => paths.push((shard, p)),
+            None => missing.push(shard),
+        }
+    }
+    if !missing.is_empty() {
+        let more = missing.len().saturating_sub(8);
+        missing.truncate(8);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        return Err(fault(format!("names files that are not in the folder: {}{more}; download them", missing.join(", "))));
+    }
+    let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
+    for (shard, path) in paths {
+        for tensor in open_file(&path)? {
+            let listed = map.get(tensor.name()).and_then(Value::as_str);
+            // A tensor that the index forgot is still loaded, as transformers does. Where two shards have it, the index decides.
+            if listed.is_some_and(|l| l != shard) {
+                continue;
+            }
+            if let Some(old) = tensors.insert(tensor.name().to_owned(), tensor) {
+                let other = old.file().path().file_name().unwrap_or_default().display();
+                return Err(Error::invalid(&path, format!("tensor {} is also in {other}", quote(old.name().as_bytes()))));
+            }
+        }
+    }
+    if let Some((tensor, shard)) = map.iter().find(|(t, _)| !tensors.contains_key(*t)) {
+        let shard = shard.as_str().unwrap_or_default();
+        return Err(fault(format!("says that tensor {} is in {shard}, but it is not", quote(tensor.as_bytes()))));
+    }
+    Ok(tensors)
+}

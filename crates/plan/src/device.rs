@@ -1,0 +1,172 @@
+use crate::Model;
+use serde::Serialize;
+
+/// How keys and values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub enum KvType {
+    /// IEEE binary16.
+    #[default]
+    F16,
+    /// f32, for checking.
+    F32,
+}
+
+/// What an executable is made for. All memory is taken by it once, at load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limits {
+    /// Tokens in one step, over all sequences.
+    pub batch: usize,
+    /// Rows of logits in one step.
+    pub outputs: usize,
+    /// Tokens in one page of the key/value cache.
+    pub page: usize,
+    /// Pages, shared by all sequences.
+    pub pages: usize,
+    /// Slots for fixed states: one for each running sequence, and one for each snapshot.
+    pub slots: usize,
+    /// How keys and values are stored.
+    pub kv: KvType,
+    /// Compute in f32 everywhere, without rounding activations to int8.
+    pub exact: bool,
+}
+
+/// Bytes that an executable will hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Weights, packed or in place.
+    pub weights: usize,
+    /// Keys and values.
+    pub kv: usize,
+    /// Fixed states, all slots.
+    pub slots: usize,
+    /// Everything else: activations, logits.
+    pub scratch: usize,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.weights + self.kv + self.slots + self.scratch
+    }
+}
+
+/// How far loading has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of weights done.
+    pub done: usize,
+    /// Bytes of weights in all.
+    pub total: usize,
+}
+
+/// One sequence's part of a [`Batch`].
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// New tokens, at least one; they follow those of the span before it in [`Batch::tokens`].
+    pub len: usize,
+    /// Position of the first: how many tokens of the sequence are in its caches. At 0 the fixed states start from zero.
+    pub start: usize,
+    /// The sequence's pages in order, enough for `start + len` tokens.
+    pub pages: &'a [u32],
+    /// The sequence's slot.
+    pub slot: u32,
+    /// How many of its last tokens' logits are wanted, from 0 to `len`.
+    pub outputs: usize,
+}
+
+/// The work of one step: some sequences with some new tokens each.
+///
+/// What a position yields does not depend on what else is in the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The new tokens, span by span.
+    pub tokens: &'a [u32],
+    /// Whose they are. No slot and no page that is written appears twice.
+    pub spans: &'a [Span<'a>],
+}
+
+/// Why a device failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// More memory is needed than there is.
+    #[error("{what} needs {needed} bytes, but {available} are available: lower {flag}")]
+    Memory {
+        /// What it is for.
+        what: String,
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes there.
+        available: usize,
+        /// The flag that lowers the need.
+        flag: &'static str,
+    },
+    /// The plan has an op or a weight that the device cannot run.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The batch breaks a rule of [`Batch`] or exceeds the [`Limits`].
+    #[error("{0}")]
+    Batch(String),
+    /// The device broke down.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Something that runs plans.
+pub trait Device: Send + Sync {
+    /// A short name: `cpu`.
+    fn name(&self) -> &str;
+    /// What `load` would take.
+    fn memory(&self, model: &Model, limits: &Limits) -> Memory;
+    /// Takes the memory, packs the weights, and is ready for steps. `progress` may be called often.
+    fn load(&self, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> Result<Box<dyn Executable>, DeviceError>;
+}
+
+/// A loaded model with its caches.
+pub trait Executable: Send {
+    /// What it was made for.
+    fn limits(&self) -> &Limits;
+    /// Numbers in a row of logits.
+    fn vocabulary(&self) -> usize;
+    /// Appends the batch's tokens to their sequences and gives the logits asked for, `[outputs, vocabulary]`, span by span.
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError>;
+    /// Copies slots (from, to): snapshots of fixed states, and the way back.
+    fn copy_slots(&mut self, pairs: &[(u32, u32)]);
+    /// Copies pages (from, to): a shared page that two sequences are about to continue differently.
+    fn copy_pages(&mut self, pairs: &[(u32, u32)]);
+}
+
+impl Batch<'_> {
+    /// Checks the batch against the limits, so that devices can rely on its form.
+    pub fn check(&self, limits: &Limits, vocabulary: usize) -> Result<(), DeviceError> {
+        let fail = |what: String| Err(DeviceError::Batch(what));
+        if self.tokens.is_empty() || self.tokens.len() > limits.batch {
+            return fail(format!("a batch of {} tokens; from 1 to {} are allowed", self.tokens.len(), limits.batch));
+        }
+        if self.spans.iter().map(|s| s.len).sum::<usize>() != self.tokens.len() {
+            return fail("the spans do not add up to the tokens".into());
+        }
+        if let Some(t) = self.tokens.iter().find(|t| **t as usize >= vocabulary) {
+            return fail(format!("token {t} is not in the vocabulary of {vocabulary}"));
+        }
+        if self.spans.iter().map(|s| s.outputs).sum::<usize>() > limits.outputs {
+            return fail(format!("more than {} rows of logits asked for", limits.outputs));
+        }
+        let mut slots: Vec<u32> = self.spans.iter().map(|s| s.slot).collect();
+        slots.sort_unstable();
+        if slots.windows(2).any(|w| w[0] == w[1]) || slots.last().is_some_and(|s| *s as usize >= limits.slots) {
+            return fail("a slot is used twice or does not exist".into());
+        }
+        for s in self.spans {
+            if s.len == 0 || s.outputs > s.len {
+                return fail(format!("a span of {} tokens with {} outputs", s.len, s.outputs));
+            }
+            if (s.start + s.len).div_ceil(limits.page) > s.pages.len() {
+                return fail(format!("{} pages do not hold {} tokens", s.pages.len(), s.start + s.len));
+            }
+            if s.pages.iter().any(|p| *p as usize >= limits.pages) {
+                return fail("a page does not exist".into());
+            }
+        }
+        Ok(())
+    }
+}

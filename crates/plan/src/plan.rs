@@ -1,0 +1,164 @@
+use crate::{Op, Result, Weight};
+use onebit_quants::WeightType;
+use serde::Serialize;
+
+/// A value of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Value(pub u32);
+
+/// A weight of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct WeightId(pub u32);
+
+/// A state of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct StateId(pub u32);
+
+/// Which tokens of the batch a value has rows for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Rows {
+    /// All of them.
+    Tokens,
+    /// Those whose logits were asked for.
+    Outputs,
+}
+
+/// What a row of a value holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Kind {
+    /// f32 numbers.
+    Numbers,
+    /// Chosen experts: as many (index, weight) pairs as the value is wide.
+    Route,
+}
+
+/// The shape of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ValueInfo {
+    /// Numbers (or pairs) in a row.
+    pub width: usize,
+    /// Its rows.
+    pub rows: Rows,
+    /// Its contents.
+    pub kind: Kind,
+}
+
+/// What the plan knows of a weight.
+#[derive(Clone, Debug, Serialize)]
+pub struct WeightInfo {
+    /// Name in the plan: ggml's name, whatever the checkpoint calls it.
+    pub name: String,
+    /// Dimensions, outermost first.
+    pub shape: Vec<usize>,
+    /// How the checkpoint stores it.
+    #[serde(serialize_with = "type_name")]
+    pub ty: WeightType,
+    /// Bytes in the checkpoint.
+    pub bytes: usize,
+}
+
+fn type_name<S: serde::Serializer>(ty: &WeightType, s: S) -> std::result::Result<S::Ok, S::Error> {
+    s.serialize_str(ty.name())
+}
+
+/// What a sequence carries from token to token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum State {
+    /// Keys and values of an attention layer: grows with the sequence, held in pages.
+    Kv {
+        /// Key/value heads.
+        heads: usize,
+        /// Numbers in a key of one head.
+        key: usize,
+        /// Numbers in a value of one head.
+        value: usize,
+        /// Tokens back that the layer looks, where it does not look at all.
+        window: Option<usize>,
+    },
+    /// A fixed number of f32 per sequence, zero at its start: recurrent matrices and convolution windows.
+    Fixed {
+        /// Dimensions, outermost first.
+        shape: Vec<usize>,
+    },
+}
+
+/// What a model computes: ops in the order they run. Built by [`crate::Graph`], which checks every shape.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The architecture.
+    pub name: String,
+    /// Layers, for display and placement.
+    pub layers: usize,
+    /// Shapes of values, by [`Value`].
+    pub values: Vec<ValueInfo>,
+    /// The ops.
+    pub ops: Vec<Op>,
+    /// The layer that each op belongs to, `None` before and after the layers.
+    pub op_layers: Vec<Option<usize>>,
+    /// Weights, by [`WeightId`].
+    pub weights: Vec<WeightInfo>,
+    /// States, by [`StateId`].
+    pub states: Vec<State>,
+    /// The logits: rows [`Rows::Outputs`], as wide as the vocabulary.
+    pub output: Value,
+    /// Tokens in the vocabulary.
+    pub vocabulary: usize,
+    /// Tokens of context that the model was made for.
+    pub context: usize,
+}
+
+impl Plan {
+    /// The shape of a value.
+    pub fn value(&self, v: Value) -> &ValueInfo {
+        &self.values[v.0 as usize]
+    }
+    /// What is known of a weight.
+    pub fn weight(&self, w: WeightId) -> &WeightInfo {
+        &self.weights[w.0 as usize]
+    }
+    /// A state's shape.
+    pub fn state(&self, s: StateId) -> &State {
+        &self.states[s.0 as usize]
+    }
+    /// Bytes of all weights in the checkpoint.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.iter().map(|w| w.bytes).sum()
+    }
+    /// f32 numbers that all fixed states of one sequence hold.
+    pub fn fixed_state(&self) -> usize {
+        self.states.iter().map(|s| if let State::Fixed { shape } = s { shape.iter().product() } else { 0 }).sum()
+    }
+    /// Numbers that the keys and values of one token hold, over all layers.
+    pub fn kv_per_token(&self) -> usize {
+        self.states.iter().map(|s| if let State::Kv { heads, key, value, .. } = s { heads * (key + value) } else { 0 }).sum()
+    }
+    /// Checks that every op's operands exist before it, have the shapes it needs, and that its output fits.
+    pub fn validate(&self) -> Result<()> {
+        let mut known = vec![false; self.values.len()];
+        for op in &self.ops {
+            op.check(self, &known)?;
+            known[op.output().0 as usize] = true;
+        }
+        let out = self.value(self.output);
+        if !known[self.output.0 as usize] || out.rows != Rows::Outputs || out.width != self.vocabulary {
+            return Err(crate::Error::invalid("the plan does not end in logits of the vocabulary's width"));
+        }
+        Ok(())
+    }
+}
+
+/// A plan and its weights, still in their files.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What is computed.
+    pub plan: Plan,
+    /// The weights, by [`WeightId`].
+    pub weights: Vec<Weight>,
+}
+
+impl Model {
+    /// A weight's source.
+    pub fn weight(&self, w: WeightId) -> &Weight {
+        &self.weights[w.0 as usize]
+    }
+}

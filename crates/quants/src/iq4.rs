@@ -1,0 +1,69 @@
+//! IQ4_NL and IQ4_XS: 4-bit codes that name one of 16 unevenly spaced values.
+//!
+//! IQ4_NL, 32 values, is Q4_0 with [`VALUES`] in place of `q - 8`:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..2 | `d`: f16 |
+//! | 2..18 | byte j holds value j in its low and value j + 16 in its high nibble |
+//!
+//! IQ4_XS, 256 values with a 6-bit scale per 32:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..2 | `d`: f16 |
+//! | 2..4 | bits 2 g and 2 g + 1 of this u16 are the high bits of scale g |
+//! | 4..8 | low 4 bits of the scales, two to a byte, the even one in the low nibble |
+//! | 8..136 | 8 groups of 16 bytes, each placed as in IQ4_NL |
+//!
+//! `w = d * (scale - 32) * VALUES[q]`. Layouts: `block_iq4_nl` and `block_iq4_xs` in ggml's `ggml-common.h`.
+
+use crate::WeightType;
+use crate::block::{self, Block, f16_at, u16_at};
+use crate::codes::Codes;
+
+/// Unevenly spaced 4-bit values in blocks of 32.
+pub const IQ4_NL: WeightType = WeightType::new(&NL_INFO);
+/// Unevenly spaced 4-bit values in blocks of 256 = 8 * 32, with scales of 6 bits.
+pub const IQ4_XS: WeightType = WeightType::new(&XS_INFO);
+
+static NL_INFO: crate::TypeInfo = block::info::<Nl, 32, 18>("IQ4_NL", Some(20), None);
+static XS_INFO: crate::TypeInfo = block::info::<Xs, 256, 136>("IQ4_XS", Some(23), None);
+
+/// What the codes mean: `kvalues_iq4nl` in ggml's `ggml-common.h`.
+pub(crate) const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+struct Nl;
+
+impl Block<32, 18> for Nl {
+    const GROUP: usize = 32;
+
+    fn split(b: &[u8; 18], out: &mut Codes) {
+        out.scales[0] = f16_at(b, 0);
+        look_up(&b[2..], &mut out.codes);
+    }
+}
+
+struct Xs;
+
+impl Block<256, 136> for Xs {
+    const GROUP: usize = 32;
+
+    fn split(b: &[u8; 136], out: &mut Codes) {
+        let (d, high) = (f16_at(b, 0), u16_at(b, 2));
+        for g in 0..8 {
+            let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;
+            out.scales[g] = d * f32::from((low | ((high >> (2 * g)) as u8 & 3) << 4) as i8 - 32);
+        }
+        look_up(&b[8..], &mut out.codes);
+    }
+}
+
+fn look_up(bytes: &[u8], codes: &mut [i8]) {
+    for (b, q) in bytes.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<32>().0) {
+        for j in 0..16 {
+            q[j] = VALUES[usize::from(b[j] & 15)];
+            q[j + 16] = VALUES[usize::from(b[j] >> 4)];
+        }
+    }
+}
