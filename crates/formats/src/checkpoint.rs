@@ -82,7 +82,9 @@ impl Checkpoint {
         const PICKLED: [&str; 5] = [".bin", ".pt", ".pth", ".ckpt", ".pkl"];
         let pickled = names.iter().find(|n| PICKLED.iter().any(|end| n.ends_with(end)));
         let what = match pickled {
-            Some(name) => format!("has weights only as pickled Python objects ({name}), which could run code when read; convert to safetensors"),
+            Some(name) => {
+                format!("has weights only as pickled Python objects ({name}), which could run code when read; convert to safetensors")
+            }
             None => "holds neither model.safetensors nor a .gguf file".into(),
         };
         Err(Error::invalid(path, what))

@@ -172,12 +172,13 @@ fn numbers(kind: u32, raw: &[u8]) -> Result<Meta, String> {
         }
         kind::F32 => Meta::Floats(each(raw, f32::from_le_bytes)),
         kind::F64 => Meta::Floats(each(raw, |b| f64::from_le_bytes(b) as f32)),
-        _ => {
+        kind::BOOL => {
             if let Some(b) = raw.iter().find(|b| **b > 1) {
                 return Err(format!("holds {b} where a truth value should be 0 or 1"));
             }
             Meta::Bools(each(raw, |[b]| b == 1))
         }
+        _ => return Err(format!("has type {kind}, which is not of a fixed size")),
     })
 }
 
@@ -276,7 +277,9 @@ fn place(path: &Path, mut infos: Vec<Info<'_>>, start: usize, len: usize, alignm
         let bytes = ty.bytes_for(info.values).ok_or_else(|| fault(format!("of shape {:?} has more bytes than can be", info.shape)))?;
         let end = info.offset.checked_add(bytes as u64).filter(|end| *end <= data).ok_or_else(|| {
             let offset = info.offset;
-            fault(format!("takes {bytes} bytes at offset {offset}, but the file has {data} bytes of data; it may be cut short: download it again"))
+            fault(format!(
+                "takes {bytes} bytes at offset {offset}, but the file has {data} bytes of data; it may be cut short: download it again"
+            ))
         })?;
         free = end;
         let offset = start + info.offset as usize;

@@ -68,7 +68,9 @@ pub(crate) fn open(path: &Path) -> Result<Checkpoint> {
             return Err(Error::invalid(path, text.replacen("{}", &p.number.to_string(), 1).replacen("{}", &p.count.to_string(), 1)));
         }
         (n, None) => {
-            let text = format!("is one part of a model in {n} files (`split.count`), but is not named NAME-00001-of-{n:05}.gguf; give all parts their names back");
+            let text = format!(
+                "is one part of a model in {n} files (`split.count`), but is not named NAME-00001-of-{n:05}.gguf; give all parts their names back"
+            );
             return Err(Error::invalid(path, text));
         }
         (_, Some(p)) => p,
