@@ -26,9 +26,9 @@ impl Block<256, 84> for Layout {
 
     fn split(b: &[u8; 84], out: &mut Codes) {
         let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
-        for g in 0..16 {
-            out.scales[g] = d * f32::from(b[g] & 15);
-            out.offsets[g] = -(dmin * f32::from(b[g] >> 4));
+        for (g, pair) in b[..16].iter().enumerate() {
+            out.scales[g] = d * f32::from(pair & 15);
+            out.offsets[g] = -(dmin * f32::from(pair >> 4));
         }
         two_bits(&b[16..80], &mut out.codes);
     }

@@ -34,8 +34,8 @@ impl Block<256, 110> for Layout {
         }
         two_bits(&b[32..96], &mut out.codes);
         for g in 0..8 {
-            for l in 0..32 {
-                out.codes[32 * g + l] += (b[l] >> g & 1) as i8 * 4 - 4;
+            for (q, mask) in out.codes[32 * g..][..32].iter_mut().zip(&b[..32]) {
+                *q += (mask >> g & 1) as i8 * 4 - 4;
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn trits(bytes: &[u8], codes: &mut [i8]) {
     let mut power = 1u8;
     for codes in codes.chunks_exact_mut(bytes.len()) {
         for (q, b) in codes.iter_mut().zip(bytes) {
-            *q = (u16::from(b.wrapping_mul(power)) * 3 >> 8) as i8 - 1;
+            *q = ((u16::from(b.wrapping_mul(power)) * 3) >> 8) as i8 - 1;
         }
         power = power.wrapping_mul(3);
     }
