@@ -1,0 +1,275 @@
+//! The device: decoded weights, caches held as the batch describes them, and the walk over the plan.
+
+use crate::ops::{self, Choice, Past};
+use half::f16;
+use onebit_plan::{
+    Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId, Value, WeightId,
+};
+use std::ops::Range;
+
+/// The reference device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reference;
+
+impl Device for Reference {
+    fn name(&self) -> &str {
+        "reference"
+    }
+
+    fn memory(&self, model: &Model, limits: &Limits) -> Memory {
+        let plan = &model.plan;
+        let f32s = |n: usize| n * size_of::<f32>();
+        Memory {
+            weights: f32s(plan.weights.iter().map(|w| w.shape.iter().product::<usize>()).sum()),
+            kv: f32s(plan.kv_per_token() * limits.page * limits.pages),
+            slots: f32s(plan.fixed_state() * limits.slots),
+            scratch: f32s(plan.values.iter().map(|v| v.width).sum::<usize>() * limits.batch),
+        }
+    }
+
+    fn load(&self, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> Result<Box<dyn Executable>, DeviceError> {
+        let total = model.plan.weight_bytes();
+        let mut done = 0;
+        let mut weights = Vec::with_capacity(model.weights.len());
+        for weight in &model.weights {
+            weights.push(weight.to_f32());
+            weight.release();
+            done += weight.bytes();
+            progress(Progress { done, total });
+        }
+        Ok(Box::new(Interpreter::new(model.plan, weights, limits.clone())))
+    }
+}
+
+/// A plan with decoded weights and caches.
+#[derive(Debug)]
+pub struct Interpreter {
+    plan: Plan,
+    weights: Vec<Vec<f32>>,
+    limits: Limits,
+    /// By state, `[pages, page, heads * (key + value)]`; empty for fixed states.
+    kv: Vec<Vec<f32>>,
+    /// By slot and state; empty for caches of keys and values.
+    slots: Vec<Vec<Vec<f32>>>,
+    /// Index of the last op that reads a value.
+    last_use: Vec<usize>,
+    logits: Vec<f32>,
+}
+
+/// What a value holds while it is needed, a vector for each row.
+#[derive(Clone, Debug)]
+enum Held {
+    Nothing,
+    Numbers(Vec<Vec<f32>>),
+    Choices(Vec<Vec<Choice>>),
+}
+
+/// A row of the batch.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    token: u32,
+    position: usize,
+    pages: &'a [u32],
+    slot: usize,
+}
+
+impl Interpreter {
+    fn new(plan: Plan, weights: Vec<Vec<f32>>, limits: Limits) -> Self {
+        let mut last_use = vec![0; plan.values.len()];
+        for (i, op) in plan.ops.iter().enumerate() {
+            op.inputs().iter().for_each(|v| last_use[v.0 as usize] = i);
+        }
+        last_use[plan.output.0 as usize] = usize::MAX;
+        let tokens = limits.page * limits.pages;
+        let kv = plan.states.iter().map(|s| vec![0.0; kv_width(s) * tokens]).collect();
+        let fixed = |s: &State| if let State::Fixed { shape } = s { vec![0.0; shape.iter().product()] } else { vec![] };
+        let slots = vec![plan.states.iter().map(fixed).collect(); limits.slots];
+        Self { plan, weights, limits, kv, slots, last_use, logits: vec![] }
+    }
+
+    fn weight(&self, w: WeightId) -> &[f32] {
+        &self.weights[w.0 as usize]
+    }
+
+    fn optional(&self, w: Option<WeightId>) -> Option<&[f32]> {
+        w.map(|w| self.weight(w))
+    }
+
+    /// Where position `position` of a sequence lies in the cache `state`.
+    fn place(&self, state: StateId, row: &Row<'_>, position: usize) -> Range<usize> {
+        let width = kv_width(self.plan.state(state));
+        let page = row.pages[position / self.limits.page] as usize;
+        let token = page * self.limits.page + position % self.limits.page;
+        token * width..(token + 1) * width
+    }
+
+    /// Appends a row's key and value to the cache, rounded as the limits ask.
+    fn append(&mut self, state: StateId, row: &Row<'_>, k: &[f32], v: &[f32]) {
+        let place = self.place(state, row, row.position);
+        let round = |x: &f32| if self.limits.kv == KvType::F16 { f16::from_f32(*x).to_f32() } else { *x };
+        let new: Vec<f32> = k.iter().chain(v).map(round).collect();
+        self.kv[state.0 as usize][place].copy_from_slice(&new);
+    }
+
+    /// The rows of an op's output.
+    fn run(&mut self, op: &Op, held: &[Held], rows: &[Row<'_>], batch: &Batch<'_>) -> Held {
+        let of = |v: Value| match &held[v.0 as usize] {
+            Held::Numbers(rows) => &rows[..],
+            _ => unreachable!("the plan was validated: value {} holds numbers", v.0),
+        };
+        let choices = |v: Value| match &held[v.0 as usize] {
+            Held::Choices(rows) => &rows[..],
+            _ => unreachable!("the plan was validated: value {} holds a choice", v.0),
+        };
+        let each = |x: Value, f: &dyn Fn(&[f32]) -> Vec<f32>| of(x).iter().map(|x| f(x)).collect::<Vec<_>>();
+        let both =
+            |a: Value, b: Value, f: &dyn Fn(&[f32], &[f32]) -> Vec<f32>| of(a).iter().zip(of(b)).map(|(a, b)| f(a, b)).collect::<Vec<_>>();
+        Held::Numbers(match op {
+            Op::Embed { weight, scale, out } => {
+                let width = self.plan.value(*out).width;
+                let look_up = |r: &Row<'_>| self.weight(*weight)[r.token as usize * width..][..width].iter().map(|x| x * scale).collect();
+                rows.iter().map(look_up).collect()
+            }
+            Op::Linear { x, weight, bias, .. } => each(*x, &|x| ops::linear(self.weight(*weight), self.optional(*bias), x)),
+            Op::RmsNorm { x, weight, dim, eps, .. } => each(*x, &|x| ops::rms_norm(x, self.optional(*weight), *dim, *eps)),
+            Op::LayerNorm { x, weight, bias, eps, .. } => {
+                each(*x, &|x| ops::layer_norm(x, self.optional(*weight), self.optional(*bias), *eps))
+            }
+            Op::L2Norm { x, dim, eps, .. } => each(*x, &|x| ops::l2_norm(x, *dim, *eps)),
+            Op::Rope { x, head, rope, .. } => of(*x).iter().zip(rows).map(|(x, r)| ops::rope(x, *head, rope, r.position)).collect(),
+            Op::Attention(a) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    self.append(a.state, row, &of(a.k)[i], &of(a.v)[i]);
+                    let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
+                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position));
+                }
+                out
+            }
+            Op::GatedDelta(d) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    let x = ops::Delta { q: &of(d.q)[i], k: &of(d.k)[i], v: &of(d.v)[i], decay: &of(d.decay)[i], beta: &of(d.beta)[i] };
+                    out.push(ops::gated_delta(d, &x, &mut self.slots[row.slot][d.state.0 as usize]));
+                }
+                out
+            }
+            Op::CausalConv(c) => {
+                let mut out = vec![];
+                for (x, row) in of(c.x).iter().zip(rows) {
+                    let mut state = std::mem::take(&mut self.slots[row.slot][c.state.0 as usize]);
+                    out.push(ops::causal_conv(c, x, self.weight(c.weight), self.optional(c.bias), &mut state));
+                    self.slots[row.slot][c.state.0 as usize] = state;
+                }
+                out
+            }
+            Op::Elementwise(e) => each(e.x, &|x| x.iter().map(|x| e.f.apply(*x)).collect()),
+            Op::Binary { a, b, f, .. } => both(*a, *b, &|a, b| {
+                let run = a.len() / b.len();
+                a.iter().enumerate().map(|(i, a)| f.apply(*a, b[i / run])).collect()
+            }),
+            Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
+            Op::Scale { x, by, .. } => each(*x, &|x| x.iter().map(|x| by * x).collect()),
+            Op::Glu { gate, up, f, .. } => both(*gate, *up, &|g, u| ops::glu(g, u, *f)),
+            Op::Slice { x, groups, start, len, .. } => each(*x, &|x| ops::slice(x, *groups, *start, *len)),
+            Op::Route(r) => {
+                let bias = self.optional(r.bias);
+                return Held::Choices(of(r.logits).iter().map(|l| ops::route(r, l, bias)).collect());
+            }
+            Op::Experts(e) => {
+                let weights = [self.weight(e.gate), self.weight(e.up), self.weight(e.down)];
+                let count = self.plan.weight(e.up).shape[0];
+                of(e.x).iter().zip(choices(e.route)).map(|(x, chosen)| ops::experts(e, x, chosen, weights, count)).collect()
+            }
+            Op::Select { x, .. } => {
+                let mut out = vec![];
+                let mut end = 0;
+                for span in batch.spans {
+                    end += span.len;
+                    out.extend_from_slice(&of(*x)[end - span.outputs..end]);
+                }
+                out
+            }
+        })
+    }
+}
+
+/// Numbers that a token takes in a cache of keys and values; 0 for other states.
+fn kv_width(state: &State) -> usize {
+    match state {
+        State::Kv { heads, key, value, .. } => heads * (key + value),
+        State::Fixed { .. } => 0,
+    }
+}
+
+/// A sequence's keys and values, in its pages.
+struct Cache<'a> {
+    of: &'a Interpreter,
+    row: &'a Row<'a>,
+    state: StateId,
+    keys: usize,
+}
+
+impl Past for Cache<'_> {
+    fn key(&self, position: usize) -> &[f32] {
+        &self.of.kv[self.state.0 as usize][self.of.place(self.state, self.row, position)][..self.keys]
+    }
+    fn value(&self, position: usize) -> &[f32] {
+        &self.of.kv[self.state.0 as usize][self.of.place(self.state, self.row, position)][self.keys..]
+    }
+}
+
+impl Executable for Interpreter {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.plan.vocabulary
+    }
+
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
+        batch.check(&self.limits, self.plan.vocabulary)?;
+        let mut rows = Vec::with_capacity(batch.tokens.len());
+        for span in batch.spans {
+            if span.start == 0 {
+                self.slots[span.slot as usize].iter_mut().for_each(|s| s.fill(0.0));
+            }
+            for i in 0..span.len {
+                rows.push(Row { token: batch.tokens[rows.len()], position: span.start + i, pages: span.pages, slot: span.slot as usize });
+            }
+        }
+        let mut held = vec![Held::Nothing; self.plan.values.len()];
+        let ops = std::mem::take(&mut self.plan.ops);
+        for (i, op) in ops.iter().enumerate() {
+            held[op.output().0 as usize] = self.run(op, &held, &rows, batch);
+            for v in op.inputs() {
+                if self.last_use[v.0 as usize] == i {
+                    held[v.0 as usize] = Held::Nothing;
+                }
+            }
+        }
+        self.plan.ops = ops;
+        self.logits.clear();
+        if let Held::Numbers(rows) = &held[self.plan.output.0 as usize] {
+            debug_assert_eq!(self.plan.value(self.plan.output).rows, Rows::Outputs);
+            self.logits.extend(rows.iter().flatten());
+        }
+        Ok(&self.logits)
+    }
+
+    fn copy_slots(&mut self, pairs: &[(u32, u32)]) {
+        for (from, to) in pairs {
+            self.slots[*to as usize] = self.slots[*from as usize].clone();
+        }
+    }
+
+    fn copy_pages(&mut self, pairs: &[(u32, u32)]) {
+        for (state, kv) in self.plan.states.iter().zip(&mut self.kv) {
+            let n = kv_width(state) * self.limits.page;
+            for (from, to) in pairs {
+                kv.copy_within(*from as usize * n..(*from as usize + 1) * n, *to as usize * n);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The ops, one function each: from one row (and what the op keeps between rows) to one row.
+
+use onebit_plan::{Attention, CausalConv, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Route, Score};
+
+/// A chosen expert and its weight.
+pub(crate) type Choice = (usize, f32);
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+}
+
+pub(crate) fn linear(weight: &[f32], bias: Option<&[f32]>, x: &[f32]) -> Vec<f32> {
+    let product = weight.chunks_exact(x.len()).map(|row| dot(row, x));
+    match bias {
+        Some(bias) => product.zip(bias).map(|(y, b)| (y + f64::from(*b)) as f32).collect(),
+        None => product.map(|y| y as f32).collect(),
+    }
+}
+
+pub(crate) fn rms_norm(x: &[f32], weight: Option<&[f32]>, dim: usize, eps: f32) -> Vec<f32> {
+    let mut out = Vec::with_capacity(x.len());
+    for run in x.chunks_exact(dim) {
+        let factor = 1.0 / (dot(run, run) / dim as f64 + f64::from(eps)).sqrt();
+        out.extend(run.iter().enumerate().map(|(i, x)| (f64::from(*x) * factor) as f32 * weight.map_or(1.0, |w| w[i])));
+    }
+    out
+}
+
+pub(crate) fn l2_norm(x: &[f32], dim: usize, eps: f32) -> Vec<f32> {
+    let mut out = Vec::with_capacity(x.len());
+    for run in x.chunks_exact(dim) {
+        let factor = 1.0 / (dot(run, run) + f64::from(eps)).sqrt();
+        out.extend(run.iter().map(|x| (f64::from(*x) * factor) as f32));
+    }
+    out
+}
+
+pub(crate) fn layer_norm(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, eps: f32) -> Vec<f32> {
+    let n = x.len() as f64;
+    let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
+    let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n;
+    let factor = 1.0 / (variance + f64::from(eps)).sqrt();
+    let one = |(i, x): (usize, &f32)| ((f64::from(*x) - mean) * factor) as f32 * weight.map_or(1.0, |w| w[i]) + bias.map_or(0.0, |b| b[i]);
+    x.iter().enumerate().map(one).collect()
+}
+
+pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: usize) -> Vec<f32> {
+    let mut out = x.to_vec();
+    for run in out.chunks_exact_mut(head) {
+        for (i, frequency) in rope.frequencies.iter().enumerate() {
+            let (a, b) = match rope.style {
+                RopeStyle::Halves => (i, i + rope.frequencies.len()),
+                RopeStyle::Pairs => (2 * i, 2 * i + 1),
+            };
+            // The angle is rounded to f32, as the reference implementations have it; its sine is exact.
+            let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
+            let (x, y, scale) = (f64::from(run[a]), f64::from(run[b]), f64::from(rope.scale));
+            run[a] = ((x * cos - y * sin) * scale) as f32;
+            run[b] = ((x * sin + y * cos) * scale) as f32;
+        }
+    }
+    out
+}
+
+/// Keys and values of the sequence so far, the row's own among them: `key(t)` is `[kv_heads, key]` at position `t`.
+pub(crate) trait Past {
+    fn key(&self, position: usize) -> &[f32];
+    fn value(&self, position: usize) -> &[f32];
+}
+
+pub(crate) fn attention(op: &Attention, q: &[f32], past: &dyn Past, sinks: Option<&[f32]>, position: usize) -> Vec<f32> {
+    let first = match op.mask {
+        Mask::Causal => 0,
+        Mask::Window(n) => (position + 1).saturating_sub(n),
+    };
+    let mut out = Vec::with_capacity(op.heads * op.value);
+    for (h, q) in q.chunks_exact(op.key).enumerate() {
+        let kv_head = h / (op.heads / op.kv_heads);
+        let score = |t: usize| {
+            let s = dot(q, &past.key(t)[kv_head * op.key..][..op.key]) * f64::from(op.scale);
+            op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh())
+        };
+        let scores: Vec<f64> = (first..=position).map(score).collect();
+        let sink = sinks.map(|s| f64::from(s[h]));
+        let largest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
+        let exp: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
+        let sum = exp.iter().sum::<f64>() + sink.map_or(0.0, |s| (s - largest).exp());
+        let mut mixed = vec![0.0f64; op.value];
+        for (t, e) in (first..=position).zip(exp) {
+            let v = &past.value(t)[kv_head * op.value..][..op.value];
+            mixed.iter_mut().zip(v).for_each(|(m, v)| *m += e / sum * f64::from(*v));
+        }
+        out.extend(mixed.iter().map(|m| *m as f32));
+    }
+    out
+}
+
+/// The operands of a gated delta step, in the order of [`GatedDelta`].
+pub(crate) struct Delta<'a> {
+    pub(crate) q: &'a [f32],
+    pub(crate) k: &'a [f32],
+    pub(crate) v: &'a [f32],
+    pub(crate) decay: &'a [f32],
+    pub(crate) beta: &'a [f32],
+}
+
+pub(crate) fn gated_delta(op: &GatedDelta, x: &Delta<'_>, state: &mut [f32]) -> Vec<f32> {
+    let mut out = Vec::with_capacity(op.v_heads * op.value);
+    for (h, s) in state.chunks_exact_mut(op.key * op.value).enumerate() {
+        let k_head = if op.tiled { h % op.k_heads } else { h / (op.v_heads / op.k_heads) };
+        let (q, k) = (&x.q[k_head * op.key..][..op.key], &x.k[k_head * op.key..][..op.key]);
+        let v = &x.v[h * op.value..][..op.value];
+        let decay = x.decay[h].exp();
+        s.iter_mut().for_each(|s| *s *= decay);
+        // Column j of S, from top to bottom.
+        let column = |s: &[f32], j: usize, by: &[f32]| -> f64 {
+            by.iter().enumerate().map(|(i, by)| f64::from(s[i * op.value + j]) * f64::from(*by)).sum()
+        };
+        let u: Vec<f32> = (0..op.value).map(|j| x.beta[h] * (f64::from(v[j]) - column(s, j, k)) as f32).collect();
+        for (row, k) in s.chunks_exact_mut(op.value).zip(k) {
+            row.iter_mut().zip(&u).for_each(|(s, u)| *s += k * u);
+        }
+        out.extend((0..op.value).map(|j| (f64::from(op.scale) * column(s, j, q)) as f32));
+    }
+    out
+}
+
+pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: &[f32], bias: Option<&[f32]>, state: &mut Vec<f32>) -> Vec<f32> {
+    let channels = x.len();
+    state.extend_from_slice(x);
+    let one = |c: usize| {
+        let sum = (0..op.kernel).map(|j| f64::from(weight[c * op.kernel + j]) * f64::from(state[j * channels + c])).sum::<f64>();
+        let y = (sum + bias.map_or(0.0, |b| f64::from(b[c]))) as f32;
+        op.f.map_or(y, |f| f.apply(y))
+    };
+    let out = (0..channels).map(one).collect();
+    state.drain(..channels);
+    out
+}
+
+pub(crate) fn glu(gate: &[f32], up: &[f32], f: Function) -> Vec<f32> {
+    gate.iter().zip(up).map(|(g, u)| f.apply(*g) * u).collect()
+}
+
+pub(crate) fn slice(x: &[f32], groups: usize, start: usize, len: usize) -> Vec<f32> {
+    x.chunks_exact(x.len() / groups).flat_map(|run| &run[start..start + len]).copied().collect()
+}
+
+pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Choice> {
+    let logits: Vec<f64> = logits.iter().map(|l| f64::from(*l)).collect();
+    let scores: Vec<f64> = match op.score {
+        Score::Sigmoid => logits.iter().map(|l| 1.0 / (1.0 + (-l).exp())).collect(),
+        Score::Softmax => {
+            let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let exp: Vec<f64> = logits.iter().map(|l| (l - largest).exp()).collect();
+            let sum: f64 = exp.iter().sum();
+            exp.iter().map(|e| e / sum).collect()
+        }
+    };
+    let wanted = |e: usize| scores[e] + bias.map_or(0.0, |b| f64::from(b[e]));
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|a, b| wanted(*b).total_cmp(&wanted(*a))); // stable: ties stay in order
+    order.truncate(op.top_k);
+    let sum: f64 = if op.normalize { order.iter().map(|e| scores[*e]).sum() } else { 1.0 };
+    order.iter().map(|e| (*e, (scores[*e] / sum * f64::from(op.scale)) as f32)).collect()
+}
+
+/// `weights` are gate, up and down.
+pub(crate) fn experts(op: &Experts, x: &[f32], chosen: &[Choice], weights: [&[f32]; 3], count: usize) -> Vec<f32> {
+    let of = |w: usize, e: usize| {
+        let n = weights[w].len() / count;
+        &weights[w][e * n..(e + 1) * n]
+    };
+    let width = weights[2].len() / (weights[1].len() / x.len());
+    let mut out = vec![0.0f64; width];
+    for (e, w) in chosen {
+        let h = glu(&linear(of(0, *e), None, x), &linear(of(1, *e), None, x), op.f);
+        let y = linear(of(2, *e), None, &h);
+        out.iter_mut().zip(y).for_each(|(o, y)| *o += f64::from(*w) * f64::from(y));
+    }
+    out.iter().map(|o| *o as f32).collect()
+}
