@@ -99,6 +99,11 @@ pub(crate) fn f16_at(bytes: &[u8], at: usize) -> f32 {
     f16::from_bits(u16_at(bytes, at)).to_f32()
 }
 
+/// Writes `v` as binary16 at byte `at`.
+pub(crate) fn put_f16(bytes: &mut [u8], at: usize, v: f32) {
+    bytes[at..at + 2].copy_from_slice(&f16::from_f32(v).to_le_bytes());
+}
+
 /// The little-endian u16 at byte `at`.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

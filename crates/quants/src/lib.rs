@@ -6,10 +6,13 @@
 //!
 //! Nothing here does I/O, starts threads, or uses `unsafe`.
 
+mod affine;
 mod block;
 mod codes;
 mod grids;
 mod ids;
+mod multiples;
+mod search;
 
 pub use codes::Codes;
 pub use ids::{UnknownType, from_ggml_id, from_ggml_id_sized};

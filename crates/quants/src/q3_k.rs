@@ -10,14 +10,16 @@
 //! `w = d * (scale - 32) * (q - 4)`. Layout: `block_q3_K` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16};
 use crate::codes::Codes;
-use crate::q2_k::two_bits;
+use crate::multiples::{self, Multiples};
+use crate::q2_k::{put_two_bits, two_bits};
+use crate::search::Whole;
 
 /// 3-bit values in blocks of 256 = 16 * 16, with scales of 6 bits.
 pub const Q3_K: WeightType = WeightType::new(&INFO);
 
-static INFO: crate::TypeInfo = block::info::<Layout, 256, 110>("Q3_K", Some(11), None);
+static INFO: crate::TypeInfo = block::info::<Layout, 256, 110>("Q3_K", Some(11), Some(block::encode::<Layout, 256, 110>));
 
 struct Layout;
 
@@ -38,5 +40,26 @@ impl Block<256, 110> for Layout {
                 *q += (mask >> g & 1) as i8 * 4 - 4;
             }
         }
+    }
+}
+
+type Levels = Whole<-4, 3>;
+
+impl EncodeBlock<256, 110> for Layout {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 110] {
+        let unit = multiples::best_scales::<Levels, 16, 16>(x, w, Multiples::whole(-32, 31));
+        let q = multiples::codes::<Levels, 16, 16>(x, &unit).map(|q| (q + 4) as u8);
+        let mut b = [0; 110];
+        for (i, q) in q.iter().enumerate() {
+            b[i % 32] |= (q >> 2) << (i / 32);
+        }
+        put_two_bits(&q, &mut b[32..96]);
+        for (g, code) in unit.codes.iter().enumerate() {
+            let code = (code + 32) as u8;
+            b[96 + g % 8] |= (code & 15) << (4 * (g / 8));
+            b[104 + g % 4] |= (code >> 4) << (2 * (g / 4));
+        }
+        put_f16(&mut b, 108, unit.d);
+        b
     }
 }

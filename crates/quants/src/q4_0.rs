@@ -8,13 +8,14 @@
 //! `w = d * (q - 8)`. Layout: `block_q4_0` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16};
 use crate::codes::Codes;
+use crate::search::{self, Whole};
 
 /// 4-bit values in blocks of 32, symmetric.
 pub const Q4_0: WeightType = WeightType::new(&INFO);
 
-static INFO: crate::TypeInfo = block::info::<Layout, 32, 18>("Q4_0", Some(2), None);
+static INFO: crate::TypeInfo = block::info::<Layout, 32, 18>("Q4_0", Some(2), Some(block::encode::<Layout, 32, 18>));
 
 struct Layout;
 
@@ -28,5 +29,20 @@ impl Block<32, 18> for Layout {
             out.codes[j] = (q & 15) as i8 - 8;
             out.codes[j + 16] = (q >> 4) as i8 - 8;
         }
+    }
+}
+
+type Levels = Whole<-8, 7>;
+
+impl EncodeBlock<32, 18> for Layout {
+    fn encode(x: &[f32; 32], w: &[f32; 32]) -> [u8; 18] {
+        let d = search::best_f16_scale::<Levels>(x, w);
+        let q = search::codes::<Levels, 32>(x, d).map(|q| (q + 8) as u8);
+        let mut b = [0; 18];
+        put_f16(&mut b, 0, d);
+        for j in 0..16 {
+            b[2 + j] = q[j] | q[j + 16] << 4;
+        }
+        b
     }
 }

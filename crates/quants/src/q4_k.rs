@@ -10,13 +10,14 @@
 //! `w = d * scale * q - dmin * min`. Layout: `block_q4_K` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at};
+use crate::affine::{self, Units};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16};
 use crate::codes::Codes;
 
 /// 4-bit values in blocks of 256 = 8 * 32, with scales and minima of 6 bits.
 pub const Q4_K: WeightType = WeightType::new(&INFO);
 
-static INFO: crate::TypeInfo = block::info::<Layout, 256, 144>("Q4_K", Some(12), None);
+static INFO: crate::TypeInfo = block::info::<Layout, 256, 144>("Q4_K", Some(12), Some(block::encode::<Layout, 256, 144>));
 
 struct Layout;
 
@@ -58,4 +59,31 @@ fn six_bit_pairs(p: &[u8]) -> ([u8; 8], [u8; 8]) {
         mins[j + 4] = p[j + 8] >> 4 | p[j + 4] >> 6 << 4;
     }
     (scales, mins)
+}
+
+impl EncodeBlock<256, 144> for Layout {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 144] {
+        let units = affine::best_units::<8, 15, 63>(x, w);
+        let mut b = [0; 144];
+        put_scales(&units, &mut b);
+        for (g, x) in x.as_chunks::<32>().0.iter().enumerate() {
+            let q: [u8; 32] = affine::codes::<15, 32>(x, units.line(g));
+            for (b, q) in b[16 + 32 * (g / 2)..].iter_mut().zip(q) {
+                *b |= q << (4 * (g % 2));
+            }
+        }
+        b
+    }
+}
+
+/// Writes what [`split_scales`] reads.
+pub(crate) fn put_scales(units: &Units<8>, b: &mut [u8]) {
+    put_f16(b, 0, units.d);
+    put_f16(b, 2, units.dmin);
+    let (p, scales, mins) = (&mut b[4..16], &units.scales, &units.mins);
+    for j in 0..4 {
+        p[j] = scales[j] | scales[j + 4] >> 4 << 6;
+        p[j + 4] = mins[j] | mins[j + 4] >> 4 << 6;
+        p[j + 8] = scales[j + 4] & 15 | mins[j + 4] << 4;
+    }
 }

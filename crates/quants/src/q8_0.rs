@@ -8,13 +8,14 @@
 //! `w = d * q`. Layout: `block_q8_0` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16};
 use crate::codes::Codes;
+use crate::search::{self, Whole};
 
 /// 8-bit values in blocks of 32, symmetric.
 pub const Q8_0: WeightType = WeightType::new(&INFO);
 
-static INFO: crate::TypeInfo = block::info::<Layout, 32, 34>("Q8_0", Some(8), None);
+static INFO: crate::TypeInfo = block::info::<Layout, 32, 34>("Q8_0", Some(8), Some(block::encode::<Layout, 32, 34>));
 
 struct Layout;
 
@@ -26,5 +27,19 @@ impl Block<32, 34> for Layout {
         for j in 0..32 {
             out.codes[j] = b[2 + j] as i8;
         }
+    }
+}
+
+type Levels = Whole<-127, 127>;
+
+impl EncodeBlock<32, 34> for Layout {
+    fn encode(x: &[f32; 32], w: &[f32; 32]) -> [u8; 34] {
+        let d = search::best_f16_scale::<Levels>(x, w);
+        let mut b = [0; 34];
+        put_f16(&mut b, 0, d);
+        for (b, q) in b[2..].iter_mut().zip(search::codes::<Levels, 32>(x, d)) {
+            *b = q as u8;
+        }
+        b
     }
 }

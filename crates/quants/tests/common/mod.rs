@@ -1,5 +1,8 @@
 //! A reader for the tests' safetensors files, which are small and trusted.
 
+// Each test uses a part of it.
+#![allow(dead_code)]
+
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -1,0 +1,195 @@
+//! Scales for groups of values: the search that all encoders share.
+//!
+//! A group `x` with weights `w` is stored as codes `q` and a scale `s` (and perhaps an offset `o`), and the encoder wants
+//! the weighted squared error `sum w (x - s q - o)^2` small. For fixed codes the best `s` and `o` follow from linear
+//! least squares; for a fixed scale the best codes are the nearest levels; what makes it hard is that both hang
+//! together. So: start from many scales, improve each by alternating the two steps (Lloyd, "Least squares
+//! quantization in PCM", 1982), and keep the best.
+//!
+//! All sums are of residuals, so that errors far below the values themselves do not drown in rounding.
+
+use half::f16;
+
+/// The values that a code can take before scaling.
+pub(crate) trait Levels {
+    /// The lowest level.
+    const LOWEST: f32;
+    /// The highest level.
+    const HIGHEST: f32;
+    /// The level nearest to `t`.
+    fn nearest(t: f32) -> f32;
+}
+
+/// The whole numbers from `LOW` to `HIGH`.
+pub(crate) struct Whole<const LOW: i32, const HIGH: i32>;
+
+impl<const LOW: i32, const HIGH: i32> Levels for Whole<LOW, HIGH> {
+    const LOWEST: f32 = LOW as f32;
+    const HIGHEST: f32 = HIGH as f32;
+
+    #[inline(always)]
+    fn nearest(t: f32) -> f32 {
+        round(clamp(t, Self::LOWEST, Self::HIGHEST))
+    }
+}
+
+/// Rounds to the nearest whole number: a number of this size has no bits left for a fraction. `|t|` must be below 2^22.
+#[inline(always)]
+pub(crate) fn round(t: f32) -> f32 {
+    const SHIFT: f32 = 12_582_912.0;
+    (t + SHIFT) - SHIFT
+}
+
+/// Unlike `f32::clamp` one minimum and one maximum instruction.
+#[inline(always)]
+fn clamp(t: f32, low: f32, high: f32) -> f32 {
+    let t = if t > low { t } else { low };
+    if t < high { t } else { high }
+}
+
+/// `1 / s`, and zero where that is no useful number.
+#[inline(always)]
+pub(crate) fn inverse(s: f32) -> f32 {
+    if s.abs() > 1e-37 { 1.0 / s } else { 0.0 }
+}
+
+/// The nearest binary16 that is finite.
+pub(crate) fn to_f16(v: f32) -> f32 {
+    f16::from_f32(v.clamp(-65504.0, 65504.0)).to_f32()
+}
+
+/// How well a scale fits a group, with the nearest codes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fit {
+    /// `sum w r^2`, where `r = x - s q` is what is left over.
+    pub(crate) error: f32,
+    /// `sum w r q`.
+    pub(crate) rq: f32,
+    /// `sum w q^2`.
+    pub(crate) qq: f32,
+}
+
+impl Fit {
+    /// What to add to the scale, the codes kept, for the least error.
+    pub(crate) fn correction(self) -> f32 {
+        if self.qq > 0.0 { self.rq / self.qq } else { 0.0 }
+    }
+
+    /// The error after that.
+    pub(crate) fn corrected_error(self) -> f32 {
+        self.error - self.correction() * self.rq
+    }
+}
+
+/// Partial sums kept side by side, so that they can be vectors.
+pub(crate) const LANES: usize = 8;
+
+/// Fits the group with scale `s` and the nearest codes. The length is a multiple of 8.
+#[inline(always)]
+pub(crate) fn fit<L: Levels>(x: &[f32], w: &[f32], s: f32) -> Fit {
+    let inverse = inverse(s);
+    let (mut error, mut rq, mut qq) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    for (x, w) in x.as_chunks::<LANES>().0.iter().zip(w.as_chunks::<LANES>().0) {
+        for i in 0..LANES {
+            let q = L::nearest(x[i] * inverse);
+            let r = x[i] - s * q;
+            let wq = w[i] * q;
+            error[i] += w[i] * r * r;
+            rq[i] += wq * r;
+            qq[i] += wq * q;
+        }
+    }
+    Fit { error: sum(error), rq: sum(rq), qq: sum(qq) }
+}
+
+/// The sum of partial sums.
+pub(crate) fn sum(lanes: [f32; LANES]) -> f32 {
+    let [a, b, c, d, e, f, g, h] = lanes;
+    ((a + e) + (b + f)) + ((c + g) + (d + h))
+}
+
+/// The value that is largest in size.
+pub(crate) fn peak(x: &[f32]) -> f32 {
+    x.iter().fold(0.0, |peak: f32, v| if v.abs() > peak.abs() { *v } else { peak })
+}
+
+/// Scales tried per end of the levels.
+const STARTS: usize = 7;
+
+/// The scale with the least error found.
+pub(crate) fn best_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
+    let peak = peak(x);
+    let mut best = Best::new();
+    for end in [L::LOWEST, L::HIGHEST] {
+        if end == 0.0 {
+            continue;
+        }
+        // Where the largest value lands: from half a level inside the end to well beyond it, which clips it.
+        let (low, high) = (-0.5, 0.5 + 0.2 * end.abs().min(20.0));
+        for k in 0..STARTS {
+            let offset = low + (high - low) * k as f32 / (STARTS - 1) as f32;
+            best.improve(peak / (end + offset * end.signum()), |s| fit::<L>(x, w, s));
+        }
+    }
+    best.scale
+}
+
+/// The binary16 scale with the least error found.
+pub(crate) fn best_f16_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
+    let s = best_scale::<L>(x, w);
+    nearby_f16(s, |s| fit::<L>(x, w, s).error)
+}
+
+/// The binary16 near `s` that has the least error.
+pub(crate) fn nearby_f16(s: f32, error: impl Fn(f32) -> f32) -> f32 {
+    let middle = f16::from_f32(to_f16(s));
+    let mut best = (error(middle.to_f32()), middle);
+    for bits in [middle.to_bits().wrapping_sub(1), middle.to_bits().wrapping_add(1)] {
+        let near = f16::from_bits(bits);
+        if near.is_finite() && near.is_sign_negative() == middle.is_sign_negative() {
+            let e = error(near.to_f32());
+            if e < best.0 {
+                best = (e, near);
+            }
+        }
+    }
+    best.1.to_f32()
+}
+
+/// The best scale so far.
+pub(crate) struct Best {
+    pub(crate) scale: f32,
+    error: f32,
+}
+
+impl Best {
+    pub(crate) fn new() -> Self {
+        Self { scale: 0.0, error: f32::INFINITY }
+    }
+
+    /// Tries `s` and, while that looks like a new best, what least squares makes of it.
+    pub(crate) fn improve(&mut self, s: f32, fit: impl Fn(f32) -> Fit) {
+        let mut s = s;
+        for _ in 0..8 {
+            let f = fit(s);
+            if f.error < self.error {
+                (self.scale, self.error) = (s, f.error);
+            }
+            let correction = f.correction();
+            if correction.abs() <= s.abs() * 1e-6 || f.corrected_error() >= self.error {
+                return;
+            }
+            s += correction;
+        }
+    }
+}
+
+/// The codes of a group: the nearest levels, as whole numbers.
+pub(crate) fn codes<L: Levels, const N: usize>(x: &[f32], s: f32) -> [i8; N] {
+    let inverse = inverse(s);
+    let mut out = [0; N];
+    for (q, x) in out.iter_mut().zip(x) {
+        *q = L::nearest(x * inverse) as i8;
+    }
+    out
+}
