@@ -1,11 +1,12 @@
 use crate::{
-    Error, Mapping, Metadata, Result, Tensor,
+    Error, Metadata, Result, Tensor,
     folder::{self, Folder},
-    gguf, probe, safetensors,
+    gguf, mapping, probe, safetensors,
 };
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -45,20 +46,19 @@ impl Checkpoint {
         if path.is_dir() {
             return Self::open_folder(path);
         }
-        let file = Mapping::open(path)?;
-        let start = &file.bytes()[..file.bytes().len().min(512)];
+        let start = start(path)?;
         let has = |end: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(end));
-        if gguf::is_gguf(start) || has("gguf") {
+        if gguf::is_gguf(&start) || has("gguf") {
             return gguf::open(path);
         }
-        if safetensors::is_safetensors(start) || has("safetensors") {
+        if safetensors::is_safetensors(&start) || has("safetensors") {
             let tensors = safetensors::open_file(path)?.into_iter().map(|t| (t.name().to_owned(), t)).collect();
             return Self::hugging_face(path, &Folder::of(path)?, tensors);
         }
         if has("json") {
             return Err(Error::invalid(path, "is a JSON file; give the folder that it lies in, or a file with weights"));
         }
-        let what = probe::mistaken(start).unwrap_or("is neither a GGUF nor a safetensors file");
+        let what = probe::mistaken(&start).unwrap_or("is neither a GGUF nor a safetensors file");
         Err(Error::invalid(path, what))
     }
 
@@ -121,4 +121,14 @@ impl Checkpoint {
         let folder = if self.path.is_dir() { Folder::open(&self.path)? } else { Folder::of(&self.path)? };
         folder.text(name)
     }
+}
+
+/// The first bytes of the file `path`, enough to tell what it is.
+fn start(path: &Path) -> Result<Vec<u8>> {
+    let mut start = Vec::new();
+    mapping::open_regular(path)?.take(512).read_to_end(&mut start).map_err(Error::io(path))?;
+    if start.is_empty() {
+        return Err(Error::invalid(path, mapping::EMPTY));
+    }
+    Ok(start)
 }

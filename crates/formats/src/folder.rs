@@ -64,7 +64,10 @@ impl Folder {
     /// The names of its entries that are UTF-8, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(Error::io(&self.path))?.take(NAME_LIMIT) {
+        for (n, entry) in fs::read_dir(&self.path).map_err(Error::io(&self.path))?.enumerate() {
+            if n == NAME_LIMIT {
+                return Err(Error::invalid(&self.path, format!("has more than {NAME_LIMIT} entries; name the file")));
+            }
             names.extend(entry.map_err(Error::io(&self.path))?.file_name().into_string());
         }
         names.sort_unstable();

@@ -8,13 +8,15 @@ mod bytes;
 mod checkpoint;
 mod error;
 mod folder;
-mod gguf;
+pub mod gguf;
 mod json;
 mod layout;
 mod mapping;
 mod metadata;
+pub mod npy;
+mod output;
 mod probe;
-mod safetensors;
+pub mod safetensors;
 mod sigbus;
 mod tensor;
 
@@ -22,6 +24,7 @@ pub use checkpoint::{Checkpoint, Source};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use metadata::{Meta, Metadata, Texts};
+pub use output::DataWriter;
 pub use tensor::Tensor;
 
 /// A result with this crate's [`Error`].

@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What an empty file is told.
+pub(crate) const EMPTY: &str = "is empty; copy or download it again";
+
 /// A file mapped read-only into memory, shared by the tensors that lie in it.
 #[derive(Debug)]
 pub struct Mapping {
@@ -23,7 +26,7 @@ impl Mapping {
         // only ever read as plain numbers, checked before use, and a shortened file raises SIGBUS (see `sigbus`).
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io(path))?;
         if map.is_empty() {
-            return Err(Error::invalid(path, "is empty; copy or download it again"));
+            return Err(Error::invalid(path, EMPTY));
         }
         let _watched = sigbus::watch(map.as_ptr() as usize, map.len(), path);
         Ok(Self { path: path.to_path_buf(), map, _watched })

@@ -9,7 +9,6 @@ pub(crate) fn mistaken(start: &[u8]) -> Option<&'static str> {
         (b"BZh", "is bzip2-compressed; unpack it first (bunzip2)"),
         (b"7z\xbc\xaf\x27\x1c", "is a 7z archive; unpack it first"),
         (b"PK\x03\x04", "is a zip archive, or a pickled PyTorch checkpoint; unpack it, or convert to safetensors"),
-        (b"\x80\x02", "is a pickled Python object (which could run code when read); convert to safetensors"),
         (b"version https://git-lfs", "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder, or download the file"),
         (b"ggml", "is a GGML file from before GGUF; convert the original model again"),
         (b"lmgg", "is a GGML file from before GGUF; convert the original model again"),
@@ -19,6 +18,9 @@ pub(crate) fn mistaken(start: &[u8]) -> Option<&'static str> {
     ];
     if let Some(known) = KNOWN.iter().find(|k| start.starts_with(k.0)) {
         return Some(known.1);
+    }
+    if matches!(start, [0x80, 2..=5, ..]) {
+        return Some("is a pickled Python object, which could run code when read; convert to safetensors");
     }
     let text = start.trim_ascii_start();
     if text.len() >= 5 && (text[..5].eq_ignore_ascii_case(b"<html") || text[..5].eq_ignore_ascii_case(b"<!doc")) {

@@ -4,9 +4,11 @@
 
 mod read;
 mod split;
+mod write;
 
 pub(crate) use read::is_gguf;
 pub(crate) use split::{open, sets};
+pub use write::Writer;
 
 /// The first four bytes.
 const MAGIC: &[u8; 4] = b"GGUF";

@@ -185,7 +185,7 @@ fn numbers(kind: u32, raw: &[u8]) -> Result<Meta, String> {
 /// Decodes `raw`, one value of a fixed-size type.
 fn scalar(kind: u32, raw: &[u8]) -> Result<Meta, String> {
     // An unsigned 64-bit value and a double keep their width, which arrays do not.
-    let eight = raw.as_array::<8>();
+    let eight = raw.first_chunk::<8>();
     Ok(match (kind, eight) {
         (kind::U64, Some(b)) => Meta::Unsigned(u64::from_le_bytes(*b)),
         (kind::F64, Some(b)) => Meta::Float(f64::from_le_bytes(*b)),

@@ -64,8 +64,9 @@ pub(crate) fn open(path: &Path) -> Result<Checkpoint> {
             return Ok(checkpoint(path, head.metadata, tensors));
         }
         (0, Some(p)) => {
-            let text = "is named as part {} of {}, but its metadata has no `split.count`; join the parts if a tool cut the file by bytes, or rename it if it is whole";
-            return Err(Error::invalid(path, text.replacen("{}", &p.number.to_string(), 1).replacen("{}", &p.count.to_string(), 1)));
+            let advice = "join the parts if a tool cut the file by bytes, or rename it if it is whole";
+            let text = format!("is named as part {} of {}, but its metadata has no `split.count`; {advice}", p.number, p.count);
+            return Err(Error::invalid(path, text));
         }
         (n, None) => {
             let text = format!(
@@ -114,8 +115,10 @@ fn whole(path: &Path, part: &PartName<'_>, own: (Arc<Mapping>, Header)) -> Resul
         };
         check(path, &head, number, part.count)?;
         add(&mut tensors, head.tensors.into_iter().map(|e| e.tensor(&file)))?;
-        let first = first.get_or_insert_with(|| head.metadata.clone());
-        same_model(path, first, &head.metadata)?;
+        match &first {
+            Some(first) => same_model(path, first, &head.metadata)?,
+            None => first = Some(head.metadata),
+        }
     }
     let metadata = first.unwrap_or_default();
     if let Some(total) = metadata.unsigned("split.tensors.count")?

@@ -4,9 +4,11 @@
 
 mod index;
 mod read;
+mod write;
 
 pub(crate) use index::open_folder;
 pub(crate) use read::{is_safetensors, open_file};
+pub use write::Writer;
 
 /// Bytes of the header's length, before it.
 const PREFIX: usize = 8;

@@ -36,7 +36,10 @@ pub(crate) fn open_file(path: &Path) -> Result<Vec<Tensor>> {
 /// Reads the header of the file `path`, whose bytes are `file`.
 pub(crate) fn header(path: &Path, file: &[u8]) -> Result<Vec<Entry>> {
     let fault = |what: String| Error::invalid(path, what);
-    if let Some(what) = probe::mistaken(file) {
+    // A header's length may look like another format's magic, so what could be right is not probed.
+    if !is_safetensors(file)
+        && let Some(what) = probe::mistaken(file)
+    {
         return Err(fault(what.into()));
     }
     let Some((prefix, rest)) = file.split_first_chunk::<PREFIX>() else {
@@ -97,7 +100,7 @@ fn place(path: &Path, mut infos: Vec<(Cow<'_, str>, Info<'_>)>, start: usize, le
 }
 
 /// The weight type that safetensors calls `name`: one value to a block, names as in `onebit_quants`.
-fn dtype(name: &str) -> Option<WeightType> {
+pub(super) fn dtype(name: &str) -> Option<WeightType> {
     WeightType::by_name(name).filter(|t| t.block_values() == 1 && t.name() == name)
 }
 
