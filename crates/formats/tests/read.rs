@@ -1,4 +1,5 @@
 //! Reads files that the Python packages `gguf` and `safetensors` made (`tests/data/make.py`), and the shared fixtures.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What the tests share.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, reason = "a test's; each file uses some of it")]
 
 use std::path::{Path, PathBuf};
 
