@@ -20,16 +20,17 @@
 //! Layouts: `block_mxfp4` and `block_nvfp4` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block};
+use crate::block::{self, Block, EncodeBlock};
 use crate::codes::Codes;
+use crate::search::{self, Ladder, Levels, places};
 
 /// E2M1 floats in blocks of 32 with a power of two as the scale.
 pub const MXFP4: WeightType = WeightType::new(&MXFP4_INFO);
 /// E2M1 floats in blocks of 64 = 4 * 16 with E4M3 scales.
 pub const NVFP4: WeightType = WeightType::new(&NVFP4_INFO);
 
-static MXFP4_INFO: crate::TypeInfo = block::info::<Mx, 32, 17>("MXFP4", Some(39), None);
-static NVFP4_INFO: crate::TypeInfo = block::info::<Nv, 64, 36>("NVFP4", Some(40), None);
+static MXFP4_INFO: crate::TypeInfo = block::info::<Mx, 32, 17>("MXFP4", Some(39), Some(block::encode::<Mx, 32, 17>));
+static NVFP4_INFO: crate::TypeInfo = block::info::<Nv, 64, 36>("NVFP4", Some(40), Some(block::encode::<Nv, 64, 36>));
 
 /// Twice the value of each E2M1 code.
 const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
@@ -80,5 +81,70 @@ fn half_ue4m3(b: u8) -> f32 {
         0 => f32::from(mantissa) / 1024.0,
         // 2^(exponent - 7) / 2, put together as bits.
         _ => (1.0 + f32::from(mantissa) / 8.0) * f32::from_bits((u32::from(exponent) + 119) << 23),
+    }
+}
+
+struct Floats;
+
+impl Levels for Floats {
+    const LOWEST: f32 = -12.0;
+    const HIGHEST: f32 = 12.0;
+    const STEP: f32 = 4.0;
+
+    #[inline(always)]
+    fn nearest(t: f32) -> f32 {
+        const LADDER: Ladder<8> = Ladder { levels: [0, 1, 2, 3, 4, 6, 8, 12] };
+        LADDER.nearest(t.abs()).copysign(t)
+    }
+}
+
+/// The code of a level, which is twice its value.
+fn code(level: i8) -> u8 {
+    static PLACES: [u8; 256] = places(&E2M1);
+    PLACES[usize::from(level as u8)]
+}
+
+/// The scale code with the least error among those within `reach` of the one whose scale is nearest above `ideal`.
+/// Scales ascend with their codes, up to `last`.
+fn best_code(x: &[f32], w: &[f32], scale: fn(u8) -> f32, last: u8, reach: u8) -> u8 {
+    let ideal = search::best_scale::<Floats>(x, w);
+    let (mut low, mut high) = (0, last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if scale(middle) < ideal { low = middle + 1 } else { high = middle }
+    }
+    let mut best = (f32::INFINITY, low);
+    for code in low.saturating_sub(reach)..=low.saturating_add(reach).min(last) {
+        let error = search::fit::<Floats>(x, w, scale(code)).error;
+        if error < best.0 {
+            best = (error, code);
+        }
+    }
+    best.1
+}
+
+impl EncodeBlock<32, 17> for Mx {
+    fn encode(x: &[f32; 32], w: &[f32; 32]) -> [u8; 17] {
+        let mut b = [0; 17];
+        b[0] = best_code(x, w, half_e8m0, 254, 2);
+        let q = search::codes::<Floats, 32>(x, half_e8m0(b[0])).map(code);
+        for j in 0..16 {
+            b[1 + j] = q[j] | q[j + 16] << 4;
+        }
+        b
+    }
+}
+
+impl EncodeBlock<64, 36> for Nv {
+    fn encode(x: &[f32; 64], w: &[f32; 64]) -> [u8; 36] {
+        let mut b = [0; 36];
+        for (g, (x, w)) in x.as_chunks::<16>().0.iter().zip(w.as_chunks::<16>().0).enumerate() {
+            b[g] = best_code(x, w, half_ue4m3, 126, 3);
+            let q = search::codes::<Floats, 16>(x, half_ue4m3(b[g])).map(code);
+            for j in 0..8 {
+                b[4 + 8 * g + j] = q[j] | q[8 + j] << 4;
+            }
+        }
+        b
     }
 }

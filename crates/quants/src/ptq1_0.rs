@@ -10,14 +10,15 @@
 //! `w = d * trit`, trits coded as in TQ1_0. Layout: PrismML's fork of llama.cpp.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16};
 use crate::codes::Codes;
-use crate::tq1_0::trits;
+use crate::search::{self, Whole};
+use crate::tq1_0::{put_trits, trits};
 
 /// Ternary values in blocks of 128, 1.75 bits each.
 pub const PTQ1_0: WeightType = WeightType::new(&INFO);
 
-static INFO: crate::TypeInfo = block::info::<Layout, 128, 28>("PTQ1_0", Some(143), None);
+static INFO: crate::TypeInfo = block::info::<Layout, 128, 28>("PTQ1_0", Some(143), Some(block::encode::<Layout, 128, 28>));
 
 struct Layout;
 
@@ -29,5 +30,18 @@ impl Block<128, 28> for Layout {
         trits(&b[..16], &mut out.codes[..80]);
         trits(&b[16..24], &mut out.codes[80..120]);
         trits(&b[24..26], &mut out.codes[120..128]);
+    }
+}
+
+impl EncodeBlock<128, 28> for Layout {
+    fn encode(x: &[f32; 128], w: &[f32; 128]) -> [u8; 28] {
+        let d = search::best_f16_scale::<Whole<-1, 1>>(x, w);
+        let q = search::codes::<Whole<-1, 1>, 128>(x, d);
+        let mut b = [0; 28];
+        put_trits(&q[..80], &mut b[..16]);
+        put_trits(&q[80..120], &mut b[16..24]);
+        put_trits(&q[120..], &mut b[24..26]);
+        put_f16(&mut b, 26, d);
+        b
     }
 }

@@ -16,6 +16,8 @@ pub(crate) trait Levels {
     const LOWEST: f32;
     /// The highest level.
     const HIGHEST: f32;
+    /// The distance between levels near the ends.
+    const STEP: f32 = 1.0;
     /// The level nearest to `t`.
     fn nearest(t: f32) -> f32;
 }
@@ -31,6 +33,35 @@ impl<const LOW: i32, const HIGH: i32> Levels for Whole<LOW, HIGH> {
     fn nearest(t: f32) -> f32 {
         round(clamp(t, Self::LOWEST, Self::HIGHEST))
     }
+}
+
+/// Levels that are listed, in ascending order.
+pub(crate) struct Ladder<const N: usize> {
+    pub(crate) levels: [i8; N],
+}
+
+impl<const N: usize> Ladder<N> {
+    /// The level nearest to `t`: one comparison per gap, no branch.
+    #[inline(always)]
+    pub(crate) fn nearest(&self, t: f32) -> f32 {
+        let mut level = f32::from(self.levels[0]);
+        for pair in self.levels.windows(2) {
+            let (below, above) = (f32::from(pair[0]), f32::from(pair[1]));
+            level += if t > 0.5 * (below + above) { above - below } else { 0.0 };
+        }
+        level
+    }
+}
+
+/// The place of each level in a table of what codes mean; levels index it as `level as u8`. The first code wins where two mean the same.
+pub(crate) const fn places(table: &[i8; 16]) -> [u8; 256] {
+    let mut out = [0; 256];
+    let mut code = 16;
+    while code > 0 {
+        code -= 1;
+        out[table[code] as u8 as usize] = code as u8;
+    }
+    out
 }
 
 /// Rounds to the nearest whole number: a number of this size has no bits left for a fraction. `|t|` must be below 2^22.
@@ -120,16 +151,21 @@ const STARTS: usize = 7;
 pub(crate) fn best_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
     let peak = peak(x);
     let mut best = Best::new();
-    for end in [L::LOWEST, L::HIGHEST] {
-        if end == 0.0 {
-            continue;
-        }
-        // Where the largest value lands: from half a level inside the end to well beyond it, which clips it.
-        let (low, high) = (-0.5, 0.5 + 0.2 * end.abs().min(20.0));
+    let mut start = |peak: f32, end: f32| {
+        // Where the largest value lands, in steps beyond the end: from half a step inside it to well outside, which
+        // clips the value; the fewer levels there are, the more pays to be clipped.
+        let steps = end / L::STEP;
+        let (low, high) = (-0.5, (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps));
         for k in 0..STARTS {
-            let offset = low + (high - low) * k as f32 / (STARTS - 1) as f32;
-            best.improve(peak / (end + offset * end.signum()), |s| fit::<L>(x, w, s));
+            let beyond = low + (high - low) * k as f32 / (STARTS - 1) as f32;
+            best.improve(peak / (end + beyond * L::STEP), |s| fit::<L>(x, w, s));
         }
+    };
+    if L::HIGHEST == -L::LOWEST {
+        start(peak.abs(), L::HIGHEST);
+    } else {
+        start(-peak, -L::LOWEST);
+        start(peak, L::HIGHEST);
     }
     best.scale
 }

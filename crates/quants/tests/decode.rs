@@ -1,5 +1,7 @@
 //! Decoding against values made by other programs.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::Vectors;

@@ -1,5 +1,7 @@
 //! Ids that are refused or shared.
 
+#![allow(clippy::unwrap_used)]
+
 use onebit_quants::{PQ2_0, Q2_0, Q4_0, UnknownType, from_ggml_id, from_ggml_id_sized};
 
 fn refusal(id: u32) -> String {

@@ -1,5 +1,7 @@
 //! Encoders' errors beside llama.cpp's.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::Vectors;
