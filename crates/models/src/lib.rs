@@ -1,1 +1,24 @@
-//! placeholder
+//! Architectures: from an opened checkpoint to a plan with its weights.
+//!
+//! [`load`] finds the architecture that the checkpoint names, reads its settings, and builds the plan. An architecture is one file
+//! in `arch`: a list of names, a table of tensors, and a builder that reads like the paper. What the files share:
+//!
+//! - `settings`: one read gives a value from `config.json` or from GGUF metadata, checked, with errors that name file and key;
+//! - `names`: a plan's weight to the tensors of the checkpoint, whichever names it uses, and what is left over at the end;
+//! - `rope`: the frequencies of rotary embeddings, with all ways to stretch them;
+//! - `arch::blocks`: what repeats between architectures, by the name it has in papers.
+//!
+//! [`convert`] writes the GGUF form of a Hugging Face directory, driven by the same tables and the same reads.
+//!
+//! `docs/adding-an-architecture.md` is the recipe.
+
+mod arch;
+mod error;
+mod load;
+mod names;
+mod rope;
+mod settings;
+
+pub use arch::{Arch, architectures};
+pub use error::{Error, Result};
+pub use load::load;

@@ -1,0 +1,61 @@
+//! The architectures: one file each, one line each in [`ALL`].
+
+mod blocks;
+mod llama;
+mod qwen3;
+
+use crate::{Error, Result, names::Entry, settings::Settings};
+use onebit_formats::{Checkpoint, Source};
+use onebit_plan::{Graph, Value};
+
+/// An architecture: what it is called, what its tensors are called, and how its plan is built.
+pub struct Arch {
+    /// `model_type` in `config.json`.
+    pub hf: &'static [&'static str],
+    /// `general.architecture` in GGUF files; `convert` writes the first.
+    pub gguf: &'static [&'static str],
+    /// The modules' names, in tables that architectures share.
+    pub(crate) tensors: &'static [&'static [Entry]],
+    /// Tensors that checkpoints hold and the plan has no use for, with `*`.
+    pub(crate) ignored: &'static [&'static str],
+    /// Builds the plan up to the logits.
+    pub(crate) plan: fn(&Settings<'_>, &mut Graph<'_>) -> Result<Value>,
+}
+
+/// All of them.
+static ALL: &[&Arch] = &[&llama::LLAMA, &qwen3::QWEN3];
+
+/// All architectures.
+pub fn architectures() -> impl Iterator<Item = &'static Arch> {
+    ALL.iter().copied()
+}
+
+impl Arch {
+    /// The architecture of a checkpoint, and the name under which it was found.
+    pub(crate) fn find(checkpoint: &Checkpoint) -> Result<(&'static Self, &str)> {
+        let missing = |key: &str, file: &str| Error::Setting {
+            path: if file.is_empty() { checkpoint.path.clone() } else { checkpoint.path.join(file) },
+            key: key.into(),
+            what: "is missing: it names the architecture".into(),
+        };
+        let (names, of): (Vec<&str>, fn(&Self) -> &'static [&'static str]) = match checkpoint.source {
+            Source::Gguf => {
+                let name = checkpoint.metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture", ""))?;
+                (vec![name], |a| a.gguf)
+            }
+            Source::HuggingFace => {
+                let text = checkpoint.config.get("text_config").and_then(|text| text.get("model_type"));
+                let names = [checkpoint.config.get("model_type"), text];
+                (names.into_iter().flatten().filter_map(|name| name.as_str()).collect(), |a| a.hf)
+            }
+        };
+        let Some(first) = names.first() else { return Err(missing("model_type", "config.json")) };
+        let found = names.iter().find_map(|name| architectures().find(|a| of(a).contains(name)).map(|a| (a, *name)));
+        found.ok_or_else(|| {
+            let mut known: Vec<&str> = architectures().flat_map(of).copied().collect();
+            known.sort_unstable();
+            let name = first.chars().take(80).collect();
+            Error::Unknown { path: checkpoint.path.clone(), name, known: known.join(", ") }
+        })
+    }
+}

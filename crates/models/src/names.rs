@@ -1,0 +1,257 @@
+//! From the plan's names of weights to the tensors of a checkpoint.
+//!
+//! The plan uses ggml's names, so a GGUF file needs no table. For Hugging Face directories an architecture lists what each
+//! module is called there: [`tensor`]`("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj")`. The table also says what the
+//! two forms differ in besides names: edits that loading applies, and orders that only `convert` needs, because a plan can
+//! work in either.
+
+use crate::{Error, Result, arch::Arch, settings::Settings};
+use onebit_formats::{Checkpoint, Source, Tensor};
+use onebit_plan::{Edit, Model, Part, Resolve, Weight};
+use std::collections::HashSet;
+
+/// Where the rows or columns of a tensor in a GGUF file come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    /// Row `i` is row `[i]` of the Hugging Face tensor. A vector is a matrix of one column.
+    Rows(Vec<usize>),
+    /// Column `i` is column `[i]`.
+    Columns(Vec<usize>),
+}
+
+/// Part `index` of `count` equal runs of rows of another tensor's matrices.
+#[derive(Clone, Copy, Debug)]
+struct Fused {
+    hf: &'static str,
+    index: usize,
+    count: usize,
+}
+
+/// One module's names. `{}` stands for the layer, `{e}` for the expert. Names of modules come without `.weight` and `.bias`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    gguf: &'static str,
+    hf: &'static str,
+    fused: Option<Fused>,
+    edit: Edit,
+    order: Option<fn(&Settings<'_>) -> Result<Order>>,
+}
+
+/// A module's name in GGUF files and in Hugging Face directories.
+pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
+    Entry { gguf, hf, fused: None, edit: Edit::None, order: None }
+}
+
+impl Entry {
+    /// Hugging Face stores the weight less one.
+    pub(crate) const fn add_one(mut self) -> Self {
+        self.edit = Edit::AddOne;
+        self
+    }
+    /// Hugging Face stores the logarithm of the negated weight.
+    pub(crate) const fn neg_exp(mut self) -> Self {
+        self.edit = Edit::NegExp;
+        self
+    }
+    /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of the tensor `hf` (a full name).
+    pub(crate) const fn or_fused(mut self, hf: &'static str, index: usize, count: usize) -> Self {
+        self.fused = Some(Fused { hf, index, count });
+        self
+    }
+    /// GGUF files store rows or columns in another order.
+    pub(crate) const fn ordered(mut self, order: fn(&Settings<'_>) -> Result<Order>) -> Self {
+        self.order = Some(order);
+        self
+    }
+    /// The order that GGUF files have.
+    pub(crate) fn order(&self, settings: &Settings<'_>) -> Result<Option<Order>> {
+        self.order.map(|order| order(settings)).transpose()
+    }
+}
+
+/// Tensors that no computation needs, whatever the architecture: `*` stands for anything.
+const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight"];
+
+/// Ways to write `model.` and what stands outside of it.
+const PREFIXES: [(&str, &str); 4] = [("model.", ""), ("model.language_model.", ""), ("language_model.model.", "language_model."), ("", "")];
+
+/// Finds weights in a checkpoint.
+pub(crate) struct Names<'a> {
+    checkpoint: &'a Checkpoint,
+    arch: &'static Arch,
+    prefix: (&'static str, &'static str),
+    tied: Option<bool>,
+}
+
+impl<'a> Names<'a> {
+    /// `tied` is whether the output is the embedding table, where the checkpoint says so.
+    pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch, tied: Option<bool>) -> Self {
+        let mut names = Self { checkpoint, arch, prefix: PREFIXES[0], tied };
+        let fits = |prefix| {
+            let probe = Self { prefix, ..Names { ..names } };
+            probe.rows("token_embd.weight").is_some()
+        };
+        if let Some(prefix) = PREFIXES.into_iter().find(|p| fits(*p)) {
+            names.prefix = prefix;
+        }
+        names
+    }
+
+    /// The table's entry for a plan's name, its layer, and what follows the module's name.
+    pub(crate) fn entry<'n>(&self, name: &'n str) -> Option<(&'static Entry, &'n str, &'n str)> {
+        let (pattern, layer) = split_layer(name);
+        let module = |e: &&Entry| pattern.strip_prefix(e.gguf).is_some_and(|suffix| [".weight", ".bias"].contains(&suffix));
+        let entries = || self.arch.tensors.iter().copied().flatten();
+        if let Some(entry) = entries().find(|e| e.gguf == pattern) {
+            return Some((entry, layer, ""));
+        }
+        entries().find(module).map(|e| (e, layer, if pattern.ends_with(".bias") { ".bias" } else { ".weight" }))
+    }
+
+    /// A name of the table as the checkpoint writes it.
+    fn hf(&self, name: &str, layer: &str) -> String {
+        let name = match name.strip_prefix("model.") {
+            Some(rest) => format!("{}{rest}", self.prefix.0),
+            None => format!("{}{name}", self.prefix.1),
+        };
+        name.replace("{}", layer)
+    }
+
+    /// Rows of the tensor behind a plan's name.
+    pub(crate) fn rows(&self, name: &str) -> Option<usize> {
+        match self.checkpoint.source {
+            Source::Gguf => self.checkpoint.tensor(name).map(Tensor::rows),
+            Source::HuggingFace => {
+                let (entry, layer, suffix) = self.entry(name)?;
+                self.checkpoint.tensor(&(self.hf(entry.hf, layer) + suffix)).map(Tensor::rows)
+            }
+        }
+    }
+
+    /// A weight of a Hugging Face directory.
+    fn resolve_hf(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<Option<Weight>> {
+        let Some((entry, layer, suffix)) = self.entry(name) else {
+            return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
+        };
+        let hf = self.hf(entry.hf, layer) + suffix;
+        let parts = match hf.contains("{e}") {
+            true => self.expert_parts(&hf, shape.first().copied().unwrap_or(0)),
+            false => self.checkpoint.tensor(&hf).map(|t| vec![whole(t)]),
+        };
+        let parts = match (parts, entry.fused) {
+            (None, Some(fused)) => self.fused_parts(&fused, layer)?,
+            (parts, _) => parts,
+        };
+        parts.map(|parts| Weight::join(name, parts, shape.to_vec(), entry.edit)).transpose()
+    }
+
+    /// One tensor for each expert; none where there is not even the first.
+    fn expert_parts(&self, hf: &str, experts: usize) -> Option<Vec<Part>> {
+        let find = |e: usize| self.checkpoint.tensor(&hf.replace("{e}", &e.to_string()));
+        find(0)?;
+        // Those that are missing, or too many, show as a wrong number of rows.
+        Some((0..experts).map_while(find).map(whole).collect())
+    }
+
+    /// A run of the rows of each matrix of one tensor.
+    fn fused_parts(&self, fused: &Fused, layer: &str) -> onebit_plan::Result<Option<Vec<Part>>> {
+        let Some(tensor) = self.checkpoint.tensor(&self.hf(fused.hf, layer)) else { return Ok(None) };
+        let [matrices @ .., rows, _] = tensor.shape() else {
+            return Err(onebit_plan::Error::invalid(format!("tensor `{}` should hold matrices", tensor.name())));
+        };
+        if !rows.is_multiple_of(fused.count) {
+            let text = format!("tensor `{}` has {rows} rows, which are not {} equal parts", tensor.name(), fused.count);
+            return Err(onebit_plan::Error::invalid(text));
+        }
+        let run = rows / fused.count;
+        let part = |m: usize| {
+            let start = m * rows + fused.index * run;
+            Part { tensor: tensor.clone(), rows: start..start + run }
+        };
+        Ok(Some((0..matrices.iter().product()).map(part).collect()))
+    }
+
+    /// An error with the checkpoint's own names.
+    pub(crate) fn in_file_terms(&self, error: onebit_plan::Error) -> onebit_plan::Error {
+        match error {
+            onebit_plan::Error::Missing(name) if self.checkpoint.source == Source::HuggingFace => match self.entry(&name) {
+                Some((entry, layer, suffix)) => onebit_plan::Error::Missing(self.hf(entry.hf, layer) + suffix),
+                None => onebit_plan::Error::Missing(name),
+            },
+            other => other,
+        }
+    }
+
+    /// Checks that every tensor of the checkpoint is used by `model`, belongs to layers after the `layers` that run, or can be ignored.
+    pub(crate) fn all_explained(&self, arch: &str, model: &Model, layers: usize) -> Result<()> {
+        let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
+        let gguf = self.checkpoint.source == Source::Gguf;
+        let later = |name: &str| gguf && split_layer(name).1.parse::<usize>().is_ok_and(|l| l >= layers);
+        let output = self.hf("lm_head.weight", "");
+        let ignored = |name: &str| {
+            IGNORED.iter().chain(self.arch.ignored).any(|pattern| matches(pattern, name))
+                || later(name)
+                || self.tied == Some(true) && name == output
+        };
+        let left: Vec<&str> = self.checkpoint.tensors.keys().map(String::as_str).filter(|n| !used.contains(n) && !ignored(n)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut tensors = left.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+        if left.len() > 8 {
+            tensors.push_str(", ...");
+        }
+        Err(Error::Unexplained { path: self.checkpoint.path.clone(), name: arch.into(), count: left.len(), tensors })
+    }
+}
+
+impl Resolve for Names<'_> {
+    fn resolve(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<Option<Weight>> {
+        if name == "output.weight" && self.tied == Some(true) {
+            return Ok(None);
+        }
+        let found = match self.checkpoint.source {
+            Source::Gguf => self.checkpoint.tensor(name).map(|t| Weight::whole(name, t, shape.to_vec(), Edit::None)).transpose()?,
+            Source::HuggingFace => self.resolve_hf(name, shape)?,
+        };
+        if found.is_none() && name == "output.weight" && self.tied == Some(false) {
+            return Err(onebit_plan::Error::Missing(name.into()));
+        }
+        Ok(found)
+    }
+}
+
+/// All rows of a tensor.
+fn whole(tensor: &Tensor) -> Part {
+    Part { rows: 0..tensor.rows(), tensor: tensor.clone() }
+}
+
+/// `blk.3.attn_q.weight` as `blk.{}.attn_q.weight` and `3`.
+fn split_layer(name: &str) -> (String, &str) {
+    match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+        Some((layer, rest)) => (format!("blk.{{}}.{rest}"), layer),
+        None => (name.to_string(), ""),
+    }
+}
+
+/// Whether `name` fits `pattern`, in which one `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((start, end)) => name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end),
+        None => pattern == name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        assert!(matches("mtp.*", "mtp.layers.0.weight") && !matches("mtp.*", "model.mtp.x"));
+        assert!(matches("*.inv_freq", "a.inv_freq") && !matches("*.inv_freq", "inv_freq"));
+        assert!(matches("exact", "exact") && !matches("exact", "exactly"));
+        assert_eq!(split_layer("blk.12.ssm_a"), ("blk.{}.ssm_a".into(), "12"));
+        assert_eq!(split_layer("output.weight"), ("output.weight".into(), ""));
+    }
+}

@@ -1,0 +1,296 @@
+//! A model's settings, from `config.json` or from GGUF metadata.
+//!
+//! Each read names the key in both: `s.size("hidden_size", "embedding_length")`. GGUF keys come without the architecture's
+//! name before them; `a|b` are two names that configurations use for one thing. On a Hugging Face directory every
+//! read also notes what a GGUF file of the model would hold, and [`Settings::hf_only`] what it could not: that is all that
+//! `convert` needs to know.
+
+use crate::{Error, Result, arch::Arch};
+use onebit_formats::{Checkpoint, Meta, Source};
+use onebit_plan::Function;
+use serde_json::{Map, Value};
+use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
+
+/// The largest width, count of heads, and the like. Products of three of them still fit 64 bits.
+const LARGEST: usize = 1 << 20;
+
+/// Reads settings.
+pub(crate) struct Settings<'a> {
+    pub(crate) checkpoint: &'a Checkpoint,
+    /// The architecture's name in GGUF files, before each key.
+    pub(crate) gguf_name: &'static str,
+    /// The part of `config.json` that tells of the text model, first; then the whole.
+    configs: Vec<&'a Map<String, Value>>,
+    /// The same settings as GGUF would have them, by full key.
+    noted: RefCell<BTreeMap<String, Meta>>,
+    /// Small tensors that a GGUF file would hold and the checkpoint does not.
+    noted_tensors: RefCell<BTreeMap<String, Vec<f32>>>,
+    /// What GGUF files of the architecture have no way to say.
+    unsayable: RefCell<Vec<String>>,
+}
+
+/// A number that was read, before its range is checked.
+type Read<T> = Result<Option<T>>;
+
+impl<'a> Settings<'a> {
+    pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch) -> Self {
+        let text = checkpoint.config.get("text_config").and_then(Value::as_object);
+        Self {
+            checkpoint,
+            gguf_name: arch.gguf.first().copied().unwrap_or_default(),
+            configs: text.into_iter().chain([&checkpoint.config]).collect(),
+            noted: RefCell::default(),
+            noted_tensors: RefCell::default(),
+            unsayable: RefCell::default(),
+        }
+    }
+
+    /// Whether the checkpoint is a GGUF file.
+    pub(crate) fn is_gguf(&self) -> bool {
+        self.checkpoint.source == Source::Gguf
+    }
+
+    /// The GGUF key of a setting.
+    fn key(&self, key: &str) -> String {
+        let arch = match self.checkpoint.metadata.get("general.architecture") {
+            Some(Meta::Text(name)) => name,
+            _ => self.gguf_name,
+        };
+        format!("{arch}.{key}")
+    }
+
+    /// An error about a setting, by its name in whichever file it comes from.
+    pub(crate) fn wrong(&self, hf: &str, gguf: &str, what: impl Into<String>) -> Error {
+        let (path, key) =
+            if self.is_gguf() { (self.checkpoint.path.clone(), self.key(gguf)) } else { (self.config_path(), hf.to_string()) };
+        Error::Setting { path, key, what: what.into() }
+    }
+
+    fn config_path(&self) -> PathBuf {
+        let path = &self.checkpoint.path;
+        if path.is_dir() { path.join("config.json") } else { path.with_file_name("config.json") }
+    }
+
+    /// A value of `config.json`, of the text model's part first; `null` counts as absent. `a.b` is `b` of the object `a`.
+    pub(crate) fn json(&self, hf: &str) -> Option<&'a Value> {
+        let at = |config: &'a Map<String, Value>, path: &str| {
+            let mut steps = path.split('.');
+            let first = config.get(steps.next()?)?;
+            steps.try_fold(first, |v, step| v.get(step)).filter(|v| !v.is_null())
+        };
+        self.configs.iter().find_map(|c| hf.split('|').find_map(|path| at(c, path)))
+    }
+
+    fn read<T>(&self, hf: &str, gguf: &str, json: impl Fn(&Value) -> Option<T>, meta: impl Fn(&str) -> Read<T>, kind: &str) -> Read<T> {
+        if self.is_gguf() {
+            return meta(&self.key(gguf));
+        }
+        self.json(hf).map(|v| json(v).ok_or_else(|| self.wrong(hf, gguf, format!("should be {kind}, but is {}", short(v))))).transpose()
+    }
+
+    /// Notes what a GGUF file would say under `key` (without the architecture's name).
+    pub(crate) fn note(&self, key: &str, value: Meta) {
+        if !self.is_gguf() && !key.is_empty() {
+            self.noted.borrow_mut().insert(self.key(key), value);
+        }
+    }
+
+    /// Notes that a GGUF file would hold the vector `name`.
+    pub(crate) fn note_tensor(&self, name: &str, values: Vec<f32>) {
+        if !self.is_gguf() {
+            self.noted_tensors.borrow_mut().insert(name.to_string(), values);
+        }
+    }
+
+    /// Notes that the model cannot be written as GGUF where `so`, because `what`.
+    pub(crate) fn hf_only(&self, so: bool, what: &str) {
+        if so && !self.is_gguf() {
+            self.unsayable.borrow_mut().push(what.to_string());
+        }
+    }
+
+    /// GGUF's key-value pairs for what was read.
+    pub(crate) fn noted(&self) -> BTreeMap<String, Meta> {
+        self.noted.borrow().clone()
+    }
+
+    /// The tensors that were noted.
+    pub(crate) fn noted_tensors(&self) -> BTreeMap<String, Vec<f32>> {
+        self.noted_tensors.borrow().clone()
+    }
+
+    /// What GGUF files cannot say of the model.
+    pub(crate) fn unsayable(&self) -> Vec<String> {
+        self.unsayable.borrow().clone()
+    }
+
+    fn missing(&self, hf: &str, gguf: &str) -> Error {
+        self.wrong(hf, gguf, "is missing")
+    }
+
+    /// A count from 1 to `largest`, where there is one.
+    fn optional_size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<Option<usize>> {
+        let meta = |key: &str| Ok(self.checkpoint.metadata.unsigned(key)?);
+        let Some(n) = self.read(hf, gguf, Value::as_u64, meta, "a whole number")? else { return Ok(None) };
+        match usize::try_from(n).ok().filter(|n| (1..=largest).contains(n)) {
+            Some(n) => {
+                self.note(gguf, Meta::Unsigned(n as u64));
+                Ok(Some(n))
+            }
+            None => Err(self.wrong(hf, gguf, format!("is {n}; from 1 to {largest} are allowed"))),
+        }
+    }
+
+    /// A count from 1 to `largest`.
+    pub(crate) fn size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<usize> {
+        self.optional_size_to(hf, gguf, largest)?.ok_or_else(|| self.missing(hf, gguf))
+    }
+
+    /// A width, a number of heads, and the like: at least 1.
+    pub(crate) fn size(&self, hf: &str, gguf: &str) -> Result<usize> {
+        self.size_to(hf, gguf, LARGEST)
+    }
+
+    /// A size that need not be there.
+    pub(crate) fn optional_size(&self, hf: &str, gguf: &str) -> Result<Option<usize>> {
+        self.optional_size_to(hf, gguf, LARGEST)
+    }
+
+    /// A size with a default, which is noted too.
+    pub(crate) fn size_or(&self, hf: &str, gguf: &str, default: usize) -> Result<usize> {
+        let n = self.optional_size(hf, gguf)?.unwrap_or(default);
+        self.note(gguf, Meta::Unsigned(n as u64));
+        Ok(n)
+    }
+
+    /// A finite number, where there is one.
+    pub(crate) fn optional_float(&self, hf: &str, gguf: &str) -> Result<Option<f64>> {
+        let meta = |key: &str| Ok(self.checkpoint.metadata.float(key)?);
+        let Some(x) = self.read(hf, gguf, Value::as_f64, meta, "a number")? else { return Ok(None) };
+        if !x.is_finite() {
+            return Err(self.wrong(hf, gguf, format!("is {x}, which is not a finite number")));
+        }
+        self.note(gguf, Meta::Float(x));
+        Ok(Some(x))
+    }
+
+    /// A positive number with a default, which is noted too.
+    pub(crate) fn float_or(&self, hf: &str, gguf: &str, default: f64) -> Result<f64> {
+        let x = self.optional_float(hf, gguf)?.unwrap_or(default);
+        if x <= 0.0 {
+            return Err(self.wrong(hf, gguf, format!("is {x}, but should be positive")));
+        }
+        self.note(gguf, Meta::Float(x));
+        Ok(x)
+    }
+
+    /// The small number that keeps a norm from dividing by zero.
+    pub(crate) fn epsilon(&self, hf: &str, gguf: &str) -> Result<f32> {
+        match self.optional_float(hf, gguf)? {
+            Some(x) if (0.0..1.0).contains(&x) => Ok(x as f32),
+            Some(x) => Err(self.wrong(hf, gguf, format!("is {x}; from 0 to 1 are allowed"))),
+            None => Err(self.missing(hf, gguf)),
+        }
+    }
+
+    /// A truth value with a default.
+    pub(crate) fn bool_or(&self, hf: &str, gguf: &str, default: bool) -> Result<bool> {
+        let meta = |key: &str| Ok(self.checkpoint.metadata.bool(key)?);
+        let value = self.read(hf, gguf, Value::as_bool, meta, "true or false")?.unwrap_or(default);
+        self.note(gguf, Meta::Bool(value));
+        Ok(value)
+    }
+
+    /// A word with a default, which is not noted: GGUF files hold few words, and other ones.
+    pub(crate) fn text_or(&self, hf: &str, gguf: &str, default: &str) -> Result<String> {
+        let meta = |key: &str| Ok(self.checkpoint.metadata.text(key)?.map(str::to_string));
+        Ok(self.read(hf, gguf, |v| v.as_str().map(str::to_string), meta, "a word")?.unwrap_or_else(|| default.to_string()))
+    }
+
+    /// A truth value that GGUF files do not hold: there it is `gguf`, as the architecture's name implies.
+    pub(crate) fn implied(&self, hf: &str, gguf: bool) -> Result<bool> {
+        if self.is_gguf() { Ok(gguf) } else { self.bool_or(hf, "", gguf) }
+    }
+
+    /// The activation function, by its name in `config.json`; GGUF implies it by the architecture's name.
+    pub(crate) fn activation(&self, gguf: &str) -> Result<Function> {
+        const HF: &str = "hidden_act|hidden_activation|activation_function";
+        let name = if self.is_gguf() { gguf.to_string() } else { self.text_or(HF, "", gguf)? };
+        let f = function(&name)
+            .ok_or_else(|| self.wrong("hidden_act", "", format!("is `{name}`, which is not known; known are {FUNCTIONS}")))?;
+        self.hf_only(
+            Some(f) != function(gguf),
+            &format!("its activation is `{name}`, where GGUF files of `{}` mean `{gguf}`", self.gguf_name),
+        );
+        Ok(f)
+    }
+
+    /// Layers, without those that only predict further tokens (MTP), which GGUF files count among them.
+    pub(crate) fn layers(&self) -> Result<usize> {
+        const KEYS: (&str, &str) = ("num_hidden_layers", "block_count");
+        let layers = self.size_to(KEYS.0, KEYS.1, LARGEST)?;
+        let tensors = self.checkpoint.tensors.len();
+        if layers > tensors {
+            return Err(self.wrong(KEYS.0, KEYS.1, format!("is {layers}, more than there are tensors ({tensors})")));
+        }
+        let more = if self.is_gguf() { self.optional_count("nextn_predict_layers")? } else { 0 };
+        layers
+            .checked_sub(more)
+            .filter(|n| *n > 0)
+            .ok_or_else(|| self.wrong(KEYS.0, KEYS.1, format!("is {layers}, of which {more} are for prediction")))
+    }
+
+    /// A count in GGUF metadata, 0 where there is none.
+    fn optional_count(&self, gguf: &str) -> Result<usize> {
+        Ok(self.checkpoint.metadata.unsigned(&self.key(gguf))?.map_or(0, |n| n.min(LARGEST as u64) as usize))
+    }
+
+    /// Tokens in the vocabulary; where the checkpoint does not say, the rows of the embedding table.
+    pub(crate) fn vocabulary(&self, embedding_rows: Option<usize>) -> Result<usize> {
+        const KEYS: (&str, &str) = ("vocab_size", "vocab_size");
+        let stated = self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)?;
+        stated.or(embedding_rows.filter(|n| *n <= 1 << 24)).ok_or_else(|| self.missing(KEYS.0, KEYS.1))
+    }
+
+    /// Whether the output matrix is the embedding table, where the checkpoint says so.
+    pub(crate) fn tied(&self) -> Result<Option<bool>> {
+        if self.is_gguf() || self.json("tie_word_embeddings").is_none() {
+            Ok(None)
+        } else {
+            self.bool_or("tie_word_embeddings", "", false).map(Some)
+        }
+    }
+
+    /// One word or number for each layer, where `config.json` has such a list under `key`.
+    pub(crate) fn per_layer(&self, key: &str, layers: usize) -> Result<Option<Vec<&'a Value>>> {
+        let Some(value) = self.json(key) else { return Ok(None) };
+        match value.as_array() {
+            Some(list) if list.len() >= layers => Ok(Some(list.iter().take(layers).collect())),
+            Some(list) => Err(self.wrong(key, "", format!("has {} entries for {layers} layers", list.len()))),
+            None => Err(self.wrong(key, "", format!("should be a list, but is {}", short(value)))),
+        }
+    }
+}
+
+const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, relu, relu2";
+
+/// A function by the name that configurations use.
+fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "silu" | "swish" => Function::Silu,
+        "gelu" => Function::Gelu,
+        "gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" => Function::GeluTanh,
+        "relu" => Function::Relu,
+        "relu2" => Function::ReluSquared,
+        _ => return None,
+    })
+}
+
+/// A JSON value for a message.
+pub(crate) fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
