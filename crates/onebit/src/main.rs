@@ -1,1 +1,105 @@
-fn main() {}
+//! `1bit`: runs large language models on your own machine.
+//!
+//! Each command is one file in `command/`; `open` turns what was typed into a running engine; `failure` decides the exit code.
+
+mod command;
+mod failure;
+mod open;
+mod progress;
+mod speed;
+
+use clap::{ArgAction, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Runs large language models on your own machine.
+#[derive(Parser)]
+#[command(
+    name = "1bit",
+    version,
+    max_term_width = 100,
+    after_help = "A MODEL is a file or folder, `hf:owner/name[:file or quantization]`, or a name from `1bit list`.\n\n\
+                  Exit codes: 0 done, 1 it failed, 2 the command line or a model file is wrong, 130 interrupted."
+)]
+struct Cli {
+    /// Say more on stderr; twice for debugging
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Say nothing on stderr but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(command::run::Run),
+    Chat(command::chat::Chat),
+    Serve(command::serve::Serve),
+    Pull(command::pull::Pull),
+    List(command::list::List),
+    Rm(command::rm::Rm),
+    Show(command::show::Show),
+    Logits(command::logits::Logits),
+    Tokenize(command::tokenize::Tokenize),
+    Convert(command::convert::Convert),
+    Bench(command::bench::Bench),
+    Devices(command::devices::Devices),
+    Completions(command::completions::Completions),
+    Version(command::version::Version),
+}
+
+/// How much to say on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Loudness {
+    /// Errors only.
+    Quiet,
+    /// Progress and notes.
+    Normal,
+    /// Also what was decided, and statistics.
+    Verbose,
+}
+
+fn main() -> ExitCode {
+    // Rust ignores SIGPIPE, so `1bit list | head` would end in a panic; writers here see the error and `failure` makes it silent.
+    let cli = Cli::parse();
+    let loudness = match (cli.quiet, cli.verbose) {
+        (true, _) => Loudness::Quiet,
+        (_, 0) => Loudness::Normal,
+        _ => Loudness::Verbose,
+    };
+    let level = match (cli.quiet, cli.verbose) {
+        (true, _) => "error",
+        (_, 0) => "warn",
+        (_, 1) => "info",
+        _ => "debug",
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("ONEBIT_LOG").unwrap_or_else(|_| level.into()))
+        .with_writer(std::io::stderr)
+        .with_ansi(progress::colours())
+        .with_target(false)
+        .without_time()
+        .init();
+    onebit_formats::Mapping::install_sigbus_message();
+    let done = match cli.command {
+        Command::Run(c) => c.run(loudness),
+        Command::Chat(c) => c.run(loudness),
+        Command::Serve(c) => c.run(loudness),
+        Command::Pull(c) => c.run(loudness),
+        Command::List(c) => c.run(),
+        Command::Rm(c) => c.run(loudness),
+        Command::Show(c) => c.run(),
+        Command::Logits(c) => c.run(loudness),
+        Command::Tokenize(c) => c.run(),
+        Command::Convert(c) => c.run(loudness),
+        Command::Bench(c) => c.run(loudness),
+        Command::Devices(c) => c.run(),
+        Command::Completions(c) => c.run(),
+        Command::Version(c) => c.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,211 @@
+use crate::{
+    Loudness,
+    command::sampling::SamplingArgs,
+    failure::Usage,
+    open::{self, ContextArgs, DeviceArgs, Loaded},
+    speed,
+};
+use onebit_engine::{Event, Request};
+use onebit_text::{Encode, Render};
+use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal, ValidationResult, Validator};
+use serde_json::{Value, json};
+use std::{
+    borrow::Cow,
+    io::{BufRead, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Talk with a model in the terminal
+///
+/// A line that ends in `\` goes on. Ctrl-C stops an answer, Ctrl-D leaves. `/help` lists commands.
+#[derive(clap::Args)]
+pub(crate) struct Chat {
+    /// The model
+    model: String,
+    /// Instructions that the conversation starts with
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    context: ContextArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+const HELP: &str = "/system TEXT  new instructions, new conversation\n/new          new conversation\n/retry        another answer to the last message\n/stats        tokens and speed of the last answer\n/quit         leave (Ctrl-D)\nA line that ends in \\ goes on. Ctrl-C stops an answer.";
+
+/// The most lines that are remembered between runs.
+const HISTORY: usize = 1000;
+
+impl Chat {
+    pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
+        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness, None)?;
+        if loaded.template.is_none() {
+            return Err(Usage(format!("{} has no chat template; `1bit run --raw` continues text", loaded.name)).into());
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
+        let mut talk = Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), last: None };
+        talk.restart();
+        if std::io::stdin().is_terminal() { self.by_hand(&mut talk) } else { by_pipe(&mut talk) }
+    }
+
+    fn by_hand(&self, talk: &mut Conversation) -> anyhow::Result<()> {
+        println(&format!("{} · {} tokens of context · /help", talk.loaded.name, talk.loaded.engine.context()))?;
+        let mut editor = Reedline::create().with_validator(Box::new(Continued));
+        if let Some(path) = history_file()
+            && let Ok(history) = FileBackedHistory::with_file(HISTORY, path)
+        {
+            editor = editor.with_history(Box::new(history));
+        }
+        loop {
+            match editor.read_line(&Arrow)? {
+                Signal::Success(line) => {
+                    if !talk.take(&line)? {
+                        return Ok(());
+                    }
+                }
+                Signal::CtrlD => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Without a terminal, each line is a message: for scripts and tests.
+fn by_pipe(talk: &mut Conversation) -> anyhow::Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        if !talk.take(&line?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn println(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}")
+}
+
+fn history_file() -> Option<std::path::PathBuf> {
+    let folder = onebit_registry::Cache::from_env().ok()?.root().parent()?.to_path_buf();
+    std::fs::create_dir_all(&folder).ok()?;
+    Some(folder.join("chat-history.txt"))
+}
+
+struct Conversation {
+    loaded: Loaded,
+    stop: Arc<AtomicBool>,
+    system: Option<String>,
+    messages: Vec<Value>,
+    sampling: SamplingArgs,
+    last: Option<String>,
+}
+
+impl Conversation {
+    fn restart(&mut self) {
+        self.messages = self.system.iter().map(|s| json!({"role": "system", "content": s})).collect();
+    }
+
+    /// Does what a line asks for; false ends the conversation.
+    fn take(&mut self, line: &str) -> anyhow::Result<bool> {
+        let text = line.replace("\\\n", "\n");
+        let text = text.trim();
+        let (command, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match command {
+            "" => {}
+            "/quit" | "/exit" | "/bye" => return Ok(false),
+            "/help" | "/?" => println(HELP)?,
+            "/new" | "/clear" => self.restart(),
+            "/system" => {
+                self.system = Some(rest.trim().to_string()).filter(|s| !s.is_empty());
+                self.restart();
+            }
+            "/stats" => println(self.last.as_deref().unwrap_or("there was no answer yet"))?,
+            "/retry" => {
+                if self.messages.last().is_some_and(|m| m["role"] == "assistant") {
+                    self.messages.pop();
+                }
+                if self.messages.last().is_some_and(|m| m["role"] == "user") {
+                    self.answer()?;
+                }
+            }
+            _ if command.starts_with('/') => println(&format!("there is no {command}; /help lists what there is"))?,
+            _ => {
+                self.messages.push(json!({"role": "user", "content": text}));
+                if let Err(error) = self.answer() {
+                    // A message that the template or the context refuses must not spoil the ones after it.
+                    self.messages.pop();
+                    if error.is::<std::io::Error>() {
+                        return Err(error);
+                    }
+                    eprintln!("1bit: {error}");
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let Some(template) = &self.loaded.template else { return Ok(()) };
+        let tokenizer = self.loaded.engine.tokenizer();
+        let text = template.render(&Value::Array(self.messages.clone()), &Render { add_generation_prompt: true, ..Render::default() })?;
+        let prompt = tokenizer.encode(&text, Encode { add_special: false, parse_special: true });
+        let mut stream = self.loaded.engine.submit(Request { prompt, sampling: self.sampling.to_sampling(), ..Request::default() })?;
+        self.stop.store(false, Ordering::Relaxed);
+        let mut answer = String::new();
+        let mut out = std::io::stdout().lock();
+        while let Some(event) = stream.blocking_next() {
+            let text = match event {
+                Event::Token(t) => t.text,
+                Event::Finished(f) => {
+                    self.last = Some(speed::line(&f.usage, &f.timings));
+                    f.text
+                }
+                Event::Failed(e) => return Err(e.into()),
+                Event::Prompt(_) => continue,
+            };
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            answer.push_str(&text);
+            if self.stop.swap(false, Ordering::Relaxed) {
+                break;
+            }
+        }
+        writeln!(out)?;
+        self.messages.push(json!({"role": "assistant", "content": answer}));
+        Ok(())
+    }
+}
+
+/// A line that ends in a backslash is not finished.
+struct Continued;
+
+impl Validator for Continued {
+    fn validate(&self, line: &str) -> ValidationResult {
+        if line.ends_with('\\') { ValidationResult::Incomplete } else { ValidationResult::Complete }
+    }
+}
+
+struct Arrow;
+
+impl Prompt for Arrow {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        "".into()
+    }
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        "".into()
+    }
+    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
+        "> ".into()
+    }
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        ". ".into()
+    }
+    fn render_prompt_history_search_indicator(&self, _: PromptHistorySearch) -> Cow<'_, str> {
+        "search: ".into()
+    }
+}

@@ -1,0 +1,39 @@
+use onebit_engine::Sampling;
+
+/// How tokens are chosen; shared by `run` and `chat`.
+#[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct SamplingArgs {
+    /// Randomness; 0 always takes the most probable token
+    #[arg(long, default_value_t = 0.0, value_name = "T")]
+    temperature: f32,
+    /// Keep the K most probable tokens; 0 keeps all
+    #[arg(long, default_value_t = 40, value_name = "K")]
+    top_k: usize,
+    /// Keep the most probable tokens that together reach P
+    #[arg(long, default_value_t = 0.95, value_name = "P")]
+    top_p: f32,
+    /// Keep tokens at least P times as probable as the most probable one
+    #[arg(long, default_value_t = 0.05, value_name = "P")]
+    min_p: f32,
+    /// Divide the logits of tokens seen lately; 1 does nothing
+    #[arg(long, default_value_t = 1.0, value_name = "X")]
+    repeat_penalty: f32,
+    /// Where the random numbers start; the same seed gives the same answer
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl SamplingArgs {
+    pub(crate) fn to_sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repeat_penalty: self.repeat_penalty,
+            seed: self.seed,
+            ..Sampling::default()
+        }
+    }
+}

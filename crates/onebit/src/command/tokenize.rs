@@ -1,0 +1,55 @@
+use crate::{Loudness, failure::Usage, open};
+use anyhow::Context;
+use onebit_text::{Encode, Tokenizer};
+use std::io::{Read, Write};
+
+/// Turn text into token ids, or ids into text
+#[derive(clap::Args)]
+pub(crate) struct Tokenize {
+    /// The model
+    model: String,
+    /// The text; read from stdin where it is missing
+    text: Option<String>,
+    /// Turn these ids into text instead, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "IDS", conflicts_with = "text")]
+    decode: Option<Vec<u32>>,
+    /// Put the model's special tokens around the text
+    #[arg(long)]
+    special: bool,
+    /// Take `<|im_end|>` and the like in the text for ordinary text
+    #[arg(long)]
+    plain: bool,
+    /// As JSON: ids, or ids with the text of each
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tokenize {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let tokenizer = Tokenizer::from_checkpoint(&open::checkpoint(&self.model, Loudness::Normal)?)?;
+        let mut out = std::io::stdout().lock();
+        if let Some(ids) = &self.decode {
+            if let Some(id) = ids.iter().find(|id| **id as usize >= tokenizer.len()) {
+                return Err(Usage(format!("token {id} is not in the vocabulary of {}", tokenizer.len())).into());
+            }
+            let text = tokenizer.decode(ids, false);
+            return Ok(if self.json { writeln!(out, "{}", serde_json::to_string(&text)?)? } else { writeln!(out, "{text}")? });
+        }
+        let text = match &self.text {
+            Some(text) => text.clone(),
+            None => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("reading the text from stdin")?;
+                text
+            }
+        };
+        let ids = tokenizer.encode(&text, Encode { add_special: self.special, parse_special: !self.plain });
+        if self.json {
+            let rows: Vec<_> = ids.iter().map(|id| serde_json::json!({"id": id, "text": tokenizer.token_text(*id)})).collect();
+            writeln!(out, "{}", serde_json::to_string(&rows)?)?;
+        } else {
+            writeln!(out, "{}", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","))?;
+        }
+        Ok(())
+    }
+}

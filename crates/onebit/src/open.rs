@@ -1,0 +1,158 @@
+//! From what was typed to something that runs: file, plan, device, engine.
+
+use crate::{Loudness, failure::Usage, progress};
+use anyhow::Context;
+use onebit_engine::{Config, Engine};
+use onebit_formats::Checkpoint;
+use onebit_plan::{Device, DeviceError, Executable, KvType, Limits, Model, Plan};
+use onebit_registry::{Cache, Reference, Settings};
+use onebit_text::{ChatTemplate, Tokenizer};
+use serde::Serialize;
+use std::{path::PathBuf, sync::Arc};
+
+/// Tokens in one page of the key/value cache.
+const PAGE: usize = 64;
+/// Tokens of context where nobody asks for another number; more costs memory that few chats use.
+const DEFAULT_CONTEXT: usize = 8192;
+/// Prompt tokens in one step.
+const PROMPT_CHUNK: usize = 512;
+
+/// Where and how a model runs; shared by all commands that run one.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceArgs {
+    /// Where to run: `auto` or a name from `1bit devices`
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    pub device: String,
+    /// Threads [default: the physical cores that this process may use]
+    #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Compute in f32 throughout, without rounding activations to int8: slower, for checking
+    #[arg(long)]
+    pub exact: bool,
+}
+
+/// The context's size; shared by the commands that answer.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct ContextArgs {
+    /// Tokens of context for each sequence, prompt and answer together [default: the model's, at most 8192]
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub ctx_size: Option<u32>,
+}
+
+/// The file or folder that a model's name stands for, fetched where needed.
+pub(crate) fn obtain(model: &str, loudness: Loudness) -> anyhow::Result<PathBuf> {
+    let reference = Reference::parse(model)?;
+    Ok(reference.obtain(&Settings::from_env(), &Cache::from_env()?, &progress::Downloads::new(loudness))?)
+}
+
+/// [`obtain`], opened.
+pub(crate) fn checkpoint(model: &str, loudness: Loudness) -> anyhow::Result<Checkpoint> {
+    Ok(Checkpoint::open(obtain(model, loudness)?)?)
+}
+
+/// What `1bit devices` tells of a device.
+#[derive(Serialize)]
+pub(crate) struct DeviceInfo {
+    pub name: String,
+    pub description: String,
+    pub isa: String,
+    pub threads: usize,
+    pub memory: u64,
+    pub available: u64,
+}
+
+/// All devices of this machine.
+pub(crate) fn devices() -> Vec<DeviceInfo> {
+    let cpu = onebit_cpu::Cpu::new(None);
+    let memory = onebit_cpu::system_memory();
+    vec![DeviceInfo {
+        name: cpu.name().to_string(),
+        description: onebit_cpu::processor_name(),
+        isa: cpu.isa().to_string(),
+        threads: cpu.threads(),
+        memory: memory.total,
+        available: memory.available,
+    }]
+}
+
+/// The device that was asked for.
+pub(crate) fn device(args: &DeviceArgs) -> anyhow::Result<Box<dyn Device>> {
+    match args.device.as_str() {
+        "auto" | "cpu" => Ok(Box::new(onebit_cpu::Cpu::new(args.threads.map(|t| t as usize)))),
+        other => Err(Usage(format!("--device {other}: there is no such device; this machine has auto, cpu (see `1bit devices`)")).into()),
+    }
+}
+
+/// What an executable for `sequences` sequences of `context` tokens needs.
+pub(crate) fn limits(plan: &Plan, context: usize, sequences: usize, outputs: usize, exact: bool) -> Limits {
+    let pages = context.div_ceil(PAGE) * sequences;
+    let batch = PROMPT_CHUNK.min(context).max(1) + sequences;
+    let slots = if plan.fixed_state() > 0 { 2 * sequences } else { sequences };
+    let kv = if exact { KvType::F32 } else { KvType::F16 };
+    Limits { batch, outputs: outputs.max(sequences), page: PAGE, pages, slots, kv, exact }
+}
+
+/// Loads `model` onto the device, with a bar.
+pub(crate) fn executable(model: Model, args: &DeviceArgs, limits: &Limits, loudness: Loudness) -> anyhow::Result<Box<dyn Executable>> {
+    let bar = progress::bar(loudness, "loading", model.plan.weight_bytes() as u64);
+    let loaded = device(args)?.load(model, limits, &mut |p| bar.set_position(p.done as u64));
+    bar.finish_and_clear();
+    loaded.map_err(|e| match e {
+        DeviceError::Memory { .. } | DeviceError::Unsupported(_) => anyhow::Error::new(e),
+        other => anyhow::Error::new(other).context("the model could not be loaded"),
+    })
+}
+
+/// A model that answers.
+pub(crate) struct Loaded {
+    pub engine: Engine,
+    pub template: Option<ChatTemplate>,
+    /// A name for people and clients.
+    pub name: String,
+    pub plan: Plan,
+    pub path: PathBuf,
+}
+
+/// Fetches, opens, loads.
+pub(crate) fn engine(
+    model: &str,
+    device: &DeviceArgs,
+    context: &ContextArgs,
+    sequences: usize,
+    loudness: Loudness,
+    progress: Option<&mut dyn FnMut(onebit_plan::Progress)>,
+) -> anyhow::Result<Loaded> {
+    let path = obtain(model, loudness)?;
+    let checkpoint = Checkpoint::open(&path)?;
+    let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
+    let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer)?;
+    let built = onebit_models::load(&checkpoint)?;
+    let plan = built.plan.clone();
+    let wanted = context.ctx_size.map(|n| n as usize);
+    if let Some(n) = wanted.filter(|n| *n > plan.context) {
+        tracing::warn!("--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there", plan.context);
+    }
+    let tokens = wanted.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
+    let limits = limits(&plan, tokens, sequences, sequences, device.exact);
+    let executable = match progress {
+        None => executable(built, device, &limits, loudness)?,
+        Some(tell) => self::device(device)?.load(built, &limits, tell).context("the model could not be loaded")?,
+    };
+    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, ..Config::default() };
+    let name = display_name(model, &path);
+    Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, path })
+}
+
+/// What clients call the model: what was typed, without folders and endings.
+fn display_name(typed: &str, path: &std::path::Path) -> String {
+    match Reference::parse(typed) {
+        Ok(Reference::Path(_)) => {
+            let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+            let name = path.file_name().or(whole.file_name()).map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            name.strip_suffix(".gguf").map_or(name.clone(), str::to_string)
+        }
+        Ok(Reference::Hub { repo, .. }) => repo,
+        _ => typed.to_string(),
+    }
+}
