@@ -1,0 +1,421 @@
+//! Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909): a word starts as single characters or bytes, and the
+//! adjacent pair of the lowest rank, leftmost first, is merged until no pair can be.
+//!
+//! Short words are merged by looking through all pairs each time and remembered in a cache. Long ones (a vocabulary
+//! without word boundaries, or a text of one letter) use a queue of ranks, so that time stays proportional to length.
+
+use super::{bytes, strings::Index, strings::Strings};
+use crate::{Error, Result};
+use hashbrown::{DefaultHashBuilder, HashMap};
+use std::{cmp::Reverse, collections::BinaryHeap, hash::BuildHasher};
+
+/// No token.
+const NONE: u32 = u32::MAX;
+
+/// What a pair becomes, and how early.
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    rank: u32,
+    id: u32,
+}
+
+/// What single tokens a word starts as.
+#[derive(Debug)]
+enum Alphabet {
+    /// Its bytes.
+    Bytes(Box<[u32; 256]>),
+    /// Its characters: tokens for a character by its place in the word ([`place`]).
+    Chars(Box<[HashMap<char, u32>; 4]>),
+}
+
+/// Which table of [`Alphabet::Chars`] holds: tokens differ where continuations or ends of words are marked.
+fn place(first: bool, last: bool) -> usize {
+    usize::from(!first) | usize::from(last) << 1
+}
+
+/// How a file describes the model. Empty affixes are none.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// Words are bytes, written in the alphabet of [`bytes`].
+    pub byte_level: bool,
+    /// A word that is a token is that token, whatever merges would give.
+    pub ignore_merges: bool,
+    /// Characters that are no token become tokens `<0xAB>`, where all of theirs exist.
+    pub byte_fallback: bool,
+    /// What else becomes of them; they vanish where there is none.
+    pub unknown: Option<u32>,
+    /// Neighbouring unknown characters become one token.
+    pub fuse_unknown: bool,
+    /// What tokens that continue a word start with.
+    pub prefix: String,
+    /// What tokens that end a word end with.
+    pub suffix: String,
+}
+
+/// The model.
+#[derive(Debug)]
+pub(crate) struct Bpe {
+    options: Options,
+    alphabet: Alphabet,
+    /// Tokens `<0xAB>` by byte.
+    byte_tokens: Box<[u32; 256]>,
+    merges: HashMap<u64, Merge>,
+    /// Tokens by the bytes of a whole word, for `ignore_merges`.
+    words: Option<(Strings, Index)>,
+    hasher: DefaultHashBuilder,
+}
+
+fn key(left: u32, right: u32) -> u64 {
+    u64::from(left) << 32 | u64::from(right)
+}
+
+/// Collects merges by the texts of their tokens.
+pub(crate) struct Merges<'a> {
+    texts: &'a Strings,
+    index: &'a Index,
+    prefix: &'a str,
+    map: HashMap<u64, Merge>,
+    joined: Vec<u8>,
+}
+
+impl<'a> Merges<'a> {
+    /// `index` finds the model's tokens in `texts`.
+    pub(crate) fn new(texts: &'a Strings, index: &'a Index, prefix: &'a str, n: usize) -> Self {
+        Self { texts, index, prefix, map: HashMap::with_capacity(n), joined: Vec::new() }
+    }
+    /// Adds the next merge. An error says what is wrong with it.
+    pub(crate) fn add(&mut self, rank: usize, left: &[u8], right: &[u8]) -> Result<(), String> {
+        let name = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        let find =
+            |text: &[u8]| self.index.get(self.texts, text).ok_or_else(|| format!("merge {rank} names `{}`, which is no token", name(text)));
+        let (l, r) = (find(left)?, find(right)?);
+        self.joined.clear();
+        self.joined.extend_from_slice(left);
+        let tail = right
+            .get(self.prefix.len()..)
+            .ok_or_else(|| format!("merge {rank}: `{}` is shorter than the prefix of continuations", name(right)))?;
+        self.joined.extend_from_slice(tail);
+        let id = find(&self.joined)?;
+        let rank = u32::try_from(rank).map_err(|_| "too many merges".to_owned())?;
+        self.map.insert(key(l, r), Merge { rank, id });
+        Ok(())
+    }
+    /// All of them; frees the vocabulary for other uses.
+    pub(crate) fn finish(self) -> MergeMap {
+        MergeMap(self.map)
+    }
+    /// Adds the next merge, written as two tokens with a space between them.
+    pub(crate) fn add_line(&mut self, rank: usize, line: &[u8]) -> Result<(), String> {
+        let mut parts = line.split(|&b| b == b' ');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(left), Some(right), None) if !left.is_empty() && !right.is_empty() => self.add(rank, left, right),
+            _ => Err(format!("merge {rank} should be two tokens with a space between them, but is `{}`", String::from_utf8_lossy(line))),
+        }
+    }
+}
+
+/// Merges by their pairs.
+pub(crate) struct MergeMap(HashMap<u64, Merge>);
+
+impl Bpe {
+    /// `index` finds the model's tokens in `texts`, which are UTF-8; `origin` is named in errors.
+    pub(crate) fn new(origin: &str, texts: &Strings, index: &Index, merges: MergeMap, options: Options) -> Result<Self> {
+        let find = |text: &str| index.get(texts, text.as_bytes()).unwrap_or(NONE);
+        let mut byte_tokens = Box::new([NONE; 256]);
+        if options.byte_fallback {
+            for (byte, id) in byte_tokens.iter_mut().enumerate() {
+                *id = find(&format!("<0x{byte:02X}>"));
+            }
+        }
+        let alphabet = if options.byte_level {
+            if !(options.prefix.is_empty() && options.suffix.is_empty()) {
+                return Err(Error::unsupported(origin, "byte-level BPE with marked continuations or ends of words"));
+            }
+            let mut table = Box::new([NONE; 256]);
+            for byte in 0..=255u8 {
+                table[byte as usize] = find(bytes::char_of(byte).encode_utf8(&mut [0; 4]));
+            }
+            Alphabet::Bytes(table)
+        } else {
+            let mut tables: [HashMap<char, u32>; 4] = Default::default();
+            for (id, text) in texts.iter().enumerate() {
+                let Ok(text) = str::from_utf8(text) else { continue };
+                if index.get(texts, text.as_bytes()) != Some(id as u32) {
+                    continue;
+                }
+                for (first, last) in [(true, false), (false, false), (true, true), (false, true)] {
+                    let inner = if first { Some(text) } else { text.strip_prefix(options.prefix.as_str()) };
+                    let inner = if last { inner.and_then(|t| t.strip_suffix(options.suffix.as_str())) } else { inner };
+                    let mut chars = inner.unwrap_or_default().chars();
+                    if let (Some(c), None) = (chars.next(), chars.next()) {
+                        tables[place(first, last)].insert(c, id as u32);
+                    }
+                }
+            }
+            Alphabet::Chars(Box::new(tables))
+        };
+        let words = options.ignore_merges.then(|| {
+            let mut words = Strings::default();
+            let mut found = Index::with_capacity(texts.len());
+            for (id, text) in texts.iter().enumerate() {
+                let own = index.get(texts, text) == Some(id as u32);
+                let word = match str::from_utf8(text) {
+                    Ok(text) if own && options.byte_level => bytes::decode(text).unwrap_or_default(),
+                    Ok(text) if own => text.as_bytes().to_vec(),
+                    _ => Vec::new(),
+                };
+                words.push(&word);
+                if !word.is_empty() {
+                    found.insert(&words, id as u32);
+                }
+            }
+            (words, found)
+        });
+        Ok(Self { options, alphabet, byte_tokens, merges: merges.0, words, hasher: DefaultHashBuilder::default() })
+    }
+
+    /// Appends the tokens of one word.
+    pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
+        let Some(key) = Slot::key(word) else {
+            return self.encode_new(word, scratch, out);
+        };
+        let slot = self.hasher.hash_one(key) as usize % CACHE;
+        if scratch.cache.is_empty() {
+            scratch.cache = vec![Slot::default(); CACHE];
+        }
+        if scratch.cache[slot].key == key {
+            return out.extend_from_slice(scratch.cache[slot].ids());
+        }
+        let start = out.len();
+        self.encode_new(word, scratch, out);
+        scratch.cache[slot].fill(key, &out[start..]);
+    }
+
+    fn encode_new(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
+        if let Some((words, index)) = &self.words
+            && let Some(id) = index.get(words, word.as_bytes())
+        {
+            return out.push(id);
+        }
+        let mut symbols = std::mem::take(&mut scratch.symbols);
+        symbols.clear();
+        match &self.alphabet {
+            Alphabet::Bytes(table) => self.start_bytes(table, word, &mut symbols),
+            Alphabet::Chars(tables) => self.start_chars(tables, word, &mut symbols),
+        }
+        if symbols.len() <= SHORT {
+            self.merge_short(&mut symbols, &mut scratch.pairs);
+            out.extend_from_slice(&symbols);
+        } else {
+            self.merge_long(&symbols, out);
+        }
+        if symbols.capacity() <= 1 << 16 {
+            scratch.symbols = symbols;
+        }
+    }
+
+    fn start_bytes(&self, table: &[u32; 256], word: &str, symbols: &mut Vec<u32>) {
+        for byte in word.bytes() {
+            match (table[byte as usize], self.options.unknown) {
+                (NONE, None) => {}
+                (NONE, Some(unknown)) if self.options.fuse_unknown && symbols.last() == Some(&unknown) => {}
+                (NONE, Some(unknown)) => symbols.push(unknown),
+                (id, _) => symbols.push(id),
+            }
+        }
+    }
+
+    fn start_chars(&self, tables: &[HashMap<char, u32>; 4], word: &str, symbols: &mut Vec<u32>) {
+        // An unknown character waits for the next known one, past any byte tokens between them, as in the reference.
+        let mut waiting = None;
+        for (i, c) in word.char_indices() {
+            let at = place(i == 0, i + c.len_utf8() == word.len());
+            if let Some(&id) = tables[at].get(&c) {
+                symbols.extend(waiting.take());
+                symbols.push(id);
+                continue;
+            }
+            let mut utf8 = [0; 4];
+            let in_bytes = c.encode_utf8(&mut utf8).bytes().map(|b| self.byte_tokens[b as usize]);
+            let marked = !self.options.prefix.is_empty() && i > 0;
+            if !marked && in_bytes.clone().all(|id| id != NONE) {
+                symbols.extend(in_bytes);
+            } else if let Some(unknown) = self.options.unknown
+                && !(self.options.fuse_unknown && waiting.is_some())
+            {
+                symbols.extend(waiting.replace(unknown));
+            }
+        }
+        symbols.extend(waiting);
+    }
+
+    #[inline]
+    fn pair(&self, left: u32, right: u32) -> Option<Merge> {
+        self.merges.get(&key(left, right)).copied()
+    }
+
+    /// Merges in place, by looking for the lowest rank among all pairs.
+    fn merge_short(&self, symbols: &mut Vec<u32>, pairs: &mut Vec<Merge>) {
+        const NEVER: Merge = Merge { rank: u32::MAX, id: NONE };
+        pairs.clear();
+        pairs.extend(symbols.windows(2).map(|w| self.pair(w[0], w[1]).unwrap_or(NEVER)));
+        // `min_by_key` gives the first of equals: the leftmost.
+        while let Some((at, best)) = pairs.iter().copied().enumerate().min_by_key(|(_, m)| m.rank) {
+            if best.id == NONE {
+                break;
+            }
+            symbols[at] = best.id;
+            symbols.remove(at + 1);
+            pairs.remove(at);
+            if at > 0 {
+                pairs[at - 1] = self.pair(symbols[at - 1], best.id).unwrap_or(NEVER);
+            }
+            if at < pairs.len() {
+                pairs[at] = self.pair(best.id, symbols[at + 1]).unwrap_or(NEVER);
+            }
+        }
+    }
+
+    /// Merges by a queue of places for each rank; appends what is left.
+    fn merge_long(&self, symbols: &[u32], out: &mut Vec<u32>) {
+        let n = symbols.len();
+        let mut ids = symbols.to_vec();
+        // A linked list over the symbols that are left; n is the end. `next` of a merged symbol is not used again.
+        let mut next: Vec<u32> = (1..=n as u32).collect();
+        let mut previous: Vec<u32> = (0..=n as u32).map(|i| i.wrapping_sub(1)).collect();
+        let mut queue = Queue::default();
+        for (at, pair) in symbols.windows(2).enumerate() {
+            if let Some(merge) = self.pair(pair[0], pair[1]) {
+                queue.push(merge, (pair[0], pair[1]), at as u32);
+            }
+        }
+        while let Some((at, (left, right), id)) = queue.pop() {
+            let after = next[at as usize];
+            // The place may have been merged with a neighbour since.
+            if ids[at as usize] != left || after as usize >= n || ids[after as usize] != right {
+                continue;
+            }
+            ids[at as usize] = id;
+            ids[after as usize] = NONE;
+            let beyond = next[after as usize];
+            next[at as usize] = beyond;
+            previous[beyond as usize] = at;
+            if (beyond as usize) < n
+                && let Some(merge) = self.pair(id, ids[beyond as usize])
+            {
+                queue.push(merge, (id, ids[beyond as usize]), at);
+            }
+            let before = previous[at as usize];
+            if before != NONE
+                && let Some(merge) = self.pair(ids[before as usize], id)
+            {
+                queue.push(merge, (ids[before as usize], id), before);
+            }
+        }
+        out.extend(ids.into_iter().filter(|&id| id != NONE));
+    }
+}
+
+/// Words of up to this many symbols are merged without a queue.
+const SHORT: usize = 64;
+
+/// Places waiting to be merged: lowest rank first, then leftmost.
+///
+/// Each rank has its own list. Places nearly always come in order, so that a list is read from front to back; those that
+/// do not are kept in a heap beside it. A heap over all places would cost a logarithm for each.
+#[derive(Default)]
+struct Queue {
+    ranks: BinaryHeap<Reverse<u32>>,
+    lists: HashMap<u32, Places>,
+}
+
+struct Places {
+    pair: (u32, u32),
+    id: u32,
+    in_order: Vec<u32>,
+    read: usize,
+    late: BinaryHeap<Reverse<u32>>,
+}
+
+impl Queue {
+    fn push(&mut self, merge: Merge, pair: (u32, u32), at: u32) {
+        let list = self.lists.entry(merge.rank).or_insert_with(|| {
+            self.ranks.push(Reverse(merge.rank));
+            Places { pair, id: merge.id, in_order: Vec::new(), read: 0, late: BinaryHeap::new() }
+        });
+        if list.in_order.last().is_none_or(|&last| last <= at) {
+            list.in_order.push(at);
+        } else {
+            list.late.push(Reverse(at));
+        }
+    }
+    fn pop(&mut self) -> Option<(u32, (u32, u32), u32)> {
+        loop {
+            let &Reverse(rank) = self.ranks.peek()?;
+            let Some(list) = self.lists.get_mut(&rank) else {
+                self.ranks.pop();
+                continue;
+            };
+            let at = match (list.in_order.get(list.read), list.late.peek()) {
+                (Some(&a), Some(&Reverse(b))) if b < a => list.late.pop().map(|Reverse(b)| b),
+                (Some(&a), _) => {
+                    list.read += 1;
+                    Some(a)
+                }
+                (None, _) => list.late.pop().map(|Reverse(b)| b),
+            };
+            match at {
+                Some(at) => return Some((at, list.pair, list.id)),
+                None => {
+                    self.ranks.pop();
+                    self.lists.remove(&rank);
+                }
+            }
+        }
+    }
+}
+
+/// Number of remembered words.
+const CACHE: usize = 1 << 14;
+const KEY: usize = 24;
+const IDS: usize = 9;
+
+/// A remembered word. Each word has one place in the cache, where it replaces another.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    /// The word's bytes, then zeros; the last byte is its length (0: no word).
+    key: [u8; KEY],
+    len: u32,
+    ids: [u32; IDS],
+}
+
+impl Slot {
+    fn key(word: &str) -> Option<[u8; KEY]> {
+        let n = word.len();
+        if n == 0 || n >= KEY {
+            return None;
+        }
+        let mut key = [0; KEY];
+        key[..n].copy_from_slice(word.as_bytes());
+        key[KEY - 1] = n as u8;
+        Some(key)
+    }
+    fn ids(&self) -> &[u32] {
+        &self.ids[..self.len as usize]
+    }
+    fn fill(&mut self, key: [u8; KEY], ids: &[u32]) {
+        if ids.len() <= IDS {
+            self.key = key;
+            self.len = ids.len() as u32;
+            self.ids[..ids.len()].copy_from_slice(ids);
+        }
+    }
+}
+
+/// Memory that is reused from word to word: working space, and a cache of words.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    symbols: Vec<u32>,
+    pairs: Vec<Merge>,
+    cache: Vec<Slot>,
+}

@@ -1,0 +1,121 @@
+//! From ids back to text, token by token, without ever giving half a character.
+
+use super::{Tokenizer, strings::Strings};
+use std::sync::Arc;
+
+/// How the first token of a text differs from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// In nothing.
+    #[default]
+    Same,
+    /// The text loses this many spaces at its start.
+    Strip(usize),
+    /// The token loses all characters of this kind.
+    Without(char),
+    /// The token stands for its text as the vocabulary writes it.
+    AsWritten,
+}
+
+/// What tokens stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// Bytes by id, anywhere but at the start.
+    pub bytes: Strings,
+    pub start: Start,
+}
+
+/// The state of a text that is decoded token by token.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    skip_special: bool,
+    first: bool,
+    strip: usize,
+    /// Bytes that are not whole characters yet.
+    pending: Vec<u8>,
+}
+
+impl Stream {
+    pub(crate) fn new(start: Start, skip_special: bool) -> Self {
+        let strip = if let Start::Strip(n) = start { n } else { 0 };
+        Self { skip_special, first: true, strip, pending: Vec::new() }
+    }
+
+    /// Appends the whole characters that `id` completes. Ids without a token give nothing.
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
+        let Some(bytes) = tokenizer.output.bytes.get(id).filter(|_| tokenizer.is_used(id)) else { return };
+        if self.skip_special && tokenizer.is_special(id) {
+            return;
+        }
+        match (self.first, tokenizer.output.start, tokenizer.token_text(id)) {
+            (true, Start::Without(mark), Some(token)) => self.pending.extend(token.replace(mark, "").bytes()),
+            (true, Start::AsWritten, Some(token)) => self.pending.extend(token.bytes()),
+            _ => {
+                let spaces = bytes.iter().take(self.strip).take_while(|&&b| b == b' ').count();
+                self.pending.extend_from_slice(&bytes[spaces..]);
+                self.strip = if spaces == bytes.len() { self.strip - spaces } else { 0 };
+            }
+        }
+        self.first = false;
+        self.flush(text, false);
+    }
+
+    /// Moves whole characters to `text`; at the `end`, what is left too, as U+FFFD.
+    fn flush(&mut self, text: &mut String, end: bool) {
+        let mut done = 0;
+        while done < self.pending.len() {
+            let rest = &self.pending[done..];
+            let error = match str::from_utf8(rest) {
+                Ok(valid) => {
+                    text.push_str(valid);
+                    done = self.pending.len();
+                    break;
+                }
+                Err(error) => error,
+            };
+            let (valid, broken) = rest.split_at(error.valid_up_to());
+            text.push_str(&String::from_utf8_lossy(valid));
+            done += valid.len();
+            match error.error_len() {
+                None if !end => break,
+                length => {
+                    text.push(char::REPLACEMENT_CHARACTER);
+                    done += length.unwrap_or(broken.len());
+                }
+            }
+        }
+        self.pending.drain(..done);
+    }
+
+    pub(crate) fn finish(&mut self, text: &mut String) {
+        self.flush(text, true);
+    }
+}
+
+/// Decodes ids as they come. What all calls give, put together, is what [`Tokenizer::decode`] gives for all ids.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    tokenizer: Arc<Tokenizer>,
+    stream: Stream,
+    ready: String,
+}
+
+impl Decoder {
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>, skip_special: bool) -> Self {
+        let stream = Stream::new(tokenizer.output.start, skip_special);
+        Self { tokenizer, stream, ready: String::new() }
+    }
+    /// The text that `id` completes: whole characters only, often none.
+    pub fn push(&mut self, id: u32) -> &str {
+        self.ready.clear();
+        self.stream.push(&self.tokenizer, id, &mut self.ready);
+        &self.ready
+    }
+    /// The text that is left at the end: U+FFFD for a character that was never completed. The decoder is then as new.
+    pub fn finish(&mut self) -> &str {
+        self.ready.clear();
+        self.stream.finish(&mut self.ready);
+        self.stream = Stream::new(self.tokenizer.output.start, self.stream.skip_special);
+        &self.ready
+    }
+}

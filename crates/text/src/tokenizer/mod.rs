@@ -1,0 +1,216 @@
+//! Text to ids and back.
+//!
+//! [`Tokenizer::encode`] goes through these parts, each in its own file:
+//!
+//! 1. `added`: tokens that are found whole in the text, such as `<|im_start|>`; the text between them goes on;
+//! 2. `normalize`: Unicode normalization, replacements;
+//! 3. `split` (with `scan`, `unicode`): the text is cut into words;
+//! 4. `bpe`: the model gives each word's tokens;
+//! 5. the tokens that stand before and after every text, where asked for.
+//!
+//! `decode` goes back. `hf` builds the parts from `tokenizer.json`, `gguf` from the metadata of a GGUF file; to add a kind
+//! of vocabulary means to add a file that builds them, and a model where it needs another one.
+
+mod added;
+mod bpe;
+mod bytes;
+mod decode;
+mod decoders;
+mod gguf;
+mod hf;
+mod normalize;
+mod roles;
+mod scan;
+mod split;
+mod strings;
+mod unicode;
+
+pub use decode::Decoder;
+
+use crate::{Error, Result};
+use added::{Added, AddedToken, Part};
+use bpe::{Bpe, Scratch};
+use decode::{Output, Stream};
+use normalize::Normalizer;
+use onebit_formats::{Checkpoint, Source};
+use split::Step;
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex},
+};
+use strings::{Index, Strings};
+
+/// How text is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Encode {
+    /// Put the tokens before and after it that the vocabulary asks for (often a beginning-of-text token). Leave it out for
+    /// text that a chat template has rendered, since templates write them.
+    pub add_special: bool,
+    /// Read special tokens in the text (`<|im_end|>`) as such. Text from outside should not have them read.
+    pub parse_special: bool,
+}
+
+/// What gives the tokens of a word.
+#[derive(Debug)]
+enum Model {
+    Bpe(Bpe),
+}
+
+/// A vocabulary with all that turns text into its ids and back. Shared by threads.
+#[derive(Debug)]
+pub struct Tokenizer {
+    /// Tokens as the file writes them, by id.
+    texts: Strings,
+    /// Ids by text.
+    index: Index,
+    /// For each id: whether it is a token at all, and whether it is special.
+    flags: Vec<u8>,
+    added: Added,
+    normalizers: Vec<Normalizer>,
+    steps: Vec<Step>,
+    model: Model,
+    output: Output,
+    before: Vec<u32>,
+    after: Vec<u32>,
+    bos: Option<u32>,
+    eos: Vec<u32>,
+    scratch: Mutex<Vec<Scratch>>,
+}
+
+const USED: u8 = 1;
+const SPECIAL: u8 = 2;
+
+/// The parts that a file's reader makes.
+struct Parts {
+    texts: Strings,
+    index: Index,
+    flags: Vec<u8>,
+    added: Vec<AddedToken>,
+    normalizers: Vec<Normalizer>,
+    steps: Vec<Step>,
+    model: Model,
+    output: Output,
+    before: Vec<u32>,
+    after: Vec<u32>,
+    bos: Option<u32>,
+    /// The ends that the file names.
+    ends: Vec<u32>,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a model: from the metadata of a GGUF file, or from `tokenizer.json` (and `tokenizer_config.json`)
+    /// beside safetensors. An error names what is missing or cannot be read exactly.
+    pub fn from_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
+        match checkpoint.source {
+            Source::Gguf => gguf::read(&checkpoint.metadata),
+            Source::HuggingFace => hf::read_checkpoint(checkpoint),
+        }
+    }
+
+    /// From the contents of `tokenizer.json`, and of `tokenizer_config.json`, which names the first and last tokens.
+    pub fn from_json(text: &str, config: Option<&str>) -> Result<Self> {
+        hf::read("tokenizer.json", text, config, &[])
+    }
+
+    fn assemble(origin: &str, parts: Parts) -> Result<Self> {
+        let Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends } = parts;
+        let used = |id: u32| flags.get(id as usize).is_some_and(|f| f & USED != 0);
+        for (name, id) in bos.map(|id| ("beginning-of-text", id)).into_iter().chain(ends.iter().map(|&id| ("end-of-text", id))) {
+            if !used(id) {
+                return Err(Error::invalid(origin, format!("the {name} token has id {id}, but the vocabulary has {} tokens", texts.len())));
+            }
+        }
+        let eos = roles::ends(ends, |text| added.iter().find(|t| t.content == text).map(|t| t.id));
+        let added = Added::new(origin, added, &normalizers)?;
+        Ok(Self { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, eos, scratch: Mutex::default() })
+    }
+
+    /// The ids of `text`.
+    pub fn encode(&self, text: &str, options: Encode) -> Vec<u32> {
+        let mut scratch = self.scratch.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default();
+        let mut ids = Vec::with_capacity(text.len() / 4 + 4);
+        if options.add_special {
+            ids.extend_from_slice(&self.before);
+        }
+        self.added.split(text, options.parse_special, &self.normalizers, |part| match part {
+            Part::Token(id) => ids.push(id),
+            Part::Text(text, first) => {
+                let Model::Bpe(model) = &self.model;
+                split::split(&self.steps, text, first, &mut |word| model.encode(word, &mut scratch, &mut ids));
+            }
+        });
+        if options.add_special {
+            ids.extend_from_slice(&self.after);
+        }
+        if let Ok(mut pool) = self.scratch.lock()
+            && pool.len() < POOL
+        {
+            pool.push(scratch);
+        }
+        ids
+    }
+
+    /// The text of `ids`, without special tokens where asked. Bytes that are not UTF-8 become U+FFFD; ids that are no
+    /// token are left out.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> String {
+        let mut text = String::with_capacity(ids.len() * 4);
+        let mut stream = Stream::new(self.output.start, skip_special);
+        for &id in ids {
+            stream.push(self, id, &mut text);
+        }
+        stream.finish(&mut text);
+        text
+    }
+
+    /// Decodes ids one by one.
+    pub fn decoder(self: &Arc<Self>, skip_special: bool) -> Decoder {
+        Decoder::new(Arc::clone(self), skip_special)
+    }
+
+    /// The bytes that a token stands for inside a text; they may be part of a character. Empty for some special tokens.
+    pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
+        self.output.bytes.get(id).filter(|_| self.is_used(id))
+    }
+
+    /// A token as the vocabulary writes it (`Ġthe`, `▁the`).
+    pub fn token_text(&self, id: u32) -> Option<Cow<'_, str>> {
+        self.texts.get(id).filter(|_| self.is_used(id)).map(String::from_utf8_lossy)
+    }
+
+    /// The id of a token, by its text as the vocabulary writes it.
+    pub fn id(&self, text: &str) -> Option<u32> {
+        self.index.get(&self.texts, text.as_bytes())
+    }
+
+    /// The number of ids: one more than the largest. Some may be no token.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there is no token at all.
+    pub fn is_empty(&self) -> bool {
+        self.texts.len() == 0
+    }
+
+    fn is_used(&self, id: u32) -> bool {
+        self.flags.get(id as usize).is_some_and(|f| f & USED != 0)
+    }
+
+    /// Whether a token is structure (`<|im_end|>`) rather than text.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.flags.get(id as usize).is_some_and(|f| f & SPECIAL != 0)
+    }
+
+    /// The token that begins a text, where the vocabulary names one (whether or not texts should begin with it).
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// All tokens that end a generation, the one that the vocabulary names first. `generation_config.json` is heeded.
+    pub fn eos(&self) -> &[u32] {
+        &self.eos
+    }
+}
+
+/// How many threads' working memory is kept.
+const POOL: usize = 16;

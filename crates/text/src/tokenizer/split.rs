@@ -1,0 +1,213 @@
+//! Pre-tokenizers: how normalized text is cut into the words that a model encodes one by one.
+
+use super::{scan::Scanner, unicode::Classes};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// What is looked for in text.
+#[derive(Debug)]
+pub(crate) enum Pattern {
+    /// An expression that has a scanner.
+    Scan(Scanner),
+    /// Any other expression.
+    Regex(Box<fancy_regex::Regex>),
+    /// This text.
+    Literal(String),
+    /// Each character of a kind.
+    Chars(fn(char) -> bool),
+}
+
+/// How far one search with an expression without scanner may go back, at most.
+const BACKTRACK_LIMIT: usize = 100_000;
+/// The longest expression.
+const PATTERN_LIMIT: usize = 16 << 10;
+
+impl Pattern {
+    /// A regular expression in Oniguruma's syntax, where it means the same to `fancy-regex`.
+    pub(crate) fn regex(origin: &str, pattern: &str) -> Result<Self> {
+        if let Some(scanner) = Scanner::for_pattern(pattern) {
+            return Ok(Self::Scan(scanner));
+        }
+        if pattern.len() > PATTERN_LIMIT {
+            return Err(Error::invalid(
+                origin,
+                format!("the regular expression has {} bytes; at most {PATTERN_LIMIT} are read", pattern.len()),
+            ));
+        }
+        // POSIX classes are Unicode in one and ASCII in the other; these letters mean other things.
+        for differs in ["[[:", "[^[:", r"\h", r"\H", r"\R", r"\X", r"\O", r"\N", "(?m", "(?s", "(?x"] {
+            if pattern.contains(differs) {
+                return Err(Error::unsupported(origin, format!("`{differs}` in the regular expression `{pattern}`")));
+            }
+        }
+        let regex = fancy_regex::RegexBuilder::new(pattern).backtrack_limit(BACKTRACK_LIMIT).delegate_size_limit(16 << 20).build();
+        let regex = regex.map_err(|e| Error::invalid(origin, format!("the regular expression `{pattern}` cannot be read: {e}")))?;
+        Ok(Self::Regex(Box::new(regex)))
+    }
+
+    /// Calls `part` for each part of the text in order, with whether it matches. Parts are not empty.
+    ///
+    /// Where an expression without scanner passes its limit, what is left of the text is one part that does not match.
+    pub(crate) fn each(&self, text: &str, mut part: impl FnMut(Range<usize>, bool)) {
+        let mut done = 0;
+        let mut found = |range: Range<usize>| {
+            if done < range.start {
+                part(done..range.start, false);
+            }
+            done = range.end;
+            if !range.is_empty() {
+                part(range, true);
+            }
+        };
+        match self {
+            Self::Scan(scanner) => {
+                let classes = Classes::get();
+                let mut at = 0;
+                while let Some(range) = scanner.find(classes, text, at) {
+                    at = range.end;
+                    found(range);
+                }
+            }
+            Self::Regex(regex) => regex.find_iter(text).map_while(|m| m.ok()).map(|m| m.range()).for_each(found),
+            Self::Literal(literal) => text.match_indices(literal.as_str()).for_each(|(at, m)| found(at..at + m.len())),
+            Self::Chars(is) => text.char_indices().filter(|&(_, c)| is(c)).for_each(|(at, c)| found(at..at + c.len_utf8())),
+        }
+        if done < text.len() {
+            part(done..text.len(), false);
+        }
+    }
+}
+
+/// What becomes of the matches of a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) enum Behavior {
+    /// They are dropped.
+    Removed,
+    /// Each is a word.
+    Isolated,
+    /// Each ends the word before it.
+    MergedWithPrevious,
+    /// Each starts the word after it.
+    MergedWithNext,
+    /// Neighbours of one kind are one word.
+    Contiguous,
+}
+
+/// When [`Step::Metaspace`] puts its character in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Prepend {
+    /// Before the first word of a text.
+    First,
+    /// Before no word.
+    Never,
+    /// Before each word that has none.
+    #[default]
+    Always,
+}
+
+/// One step.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Cuts at the matches of a pattern, or with `invert` at what does not match.
+    Split { pattern: Pattern, behavior: Behavior, invert: bool },
+    /// Puts a space before a word that has none.
+    PrefixSpace,
+    /// SentencePiece's: spaces become `replacement`, and words start with it.
+    Metaspace { replacement: char, prepend: Prepend, split: bool },
+}
+
+/// Cuts `text` by all steps; `first` where it is the start of what the user gave. Words are not empty.
+pub(crate) fn split(steps: &[Step], text: &str, first: bool, word: &mut dyn FnMut(&str)) {
+    if text.is_empty() {
+        return;
+    }
+    let Some((step, rest)) = steps.split_first() else {
+        return word(text);
+    };
+    match step {
+        Step::Split { pattern, behavior, invert } => {
+            pieces(pattern, *behavior, *invert, text, |range| split(rest, &text[range.clone()], first && range.start == 0, word));
+        }
+        Step::PrefixSpace if text.starts_with(' ') => split(rest, text, first, word),
+        Step::PrefixSpace => split(rest, &format!(" {text}"), first, word),
+        Step::Metaspace { replacement, prepend, split: cut } => {
+            let mark = replacement.encode_utf8(&mut [0; 4]).to_owned();
+            let mut marked = text.replace(' ', &mark);
+            let wanted = match prepend {
+                Prepend::Always => true,
+                Prepend::First => first,
+                Prepend::Never => false,
+            };
+            if wanted && !marked.starts_with(*replacement) {
+                marked.insert_str(0, &mark);
+            }
+            if *cut {
+                let pattern = Pattern::Literal(mark);
+                pieces(&pattern, Behavior::MergedWithNext, false, &marked, |range| {
+                    split(rest, &marked[range.clone()], first && range.start == 0, word);
+                });
+            } else {
+                split(rest, &marked, first, word);
+            }
+        }
+    }
+}
+
+/// Calls `piece` for each piece that a split leaves.
+fn pieces(pattern: &Pattern, behavior: Behavior, invert: bool, text: &str, mut piece: impl FnMut(Range<usize>)) {
+    // The piece that may still grow, and whether the last part was a match.
+    let mut open: Option<Range<usize>> = None;
+    let mut last_match = None;
+    pattern.each(text, |range, is_match| {
+        let is_match = is_match != invert;
+        let joins = match behavior {
+            Behavior::Removed if is_match => return,
+            Behavior::Removed | Behavior::Isolated => return piece(range),
+            Behavior::MergedWithPrevious => is_match && last_match == Some(false),
+            Behavior::MergedWithNext => !is_match && last_match == Some(true),
+            Behavior::Contiguous => last_match == Some(is_match),
+        };
+        last_match = Some(is_match);
+        match &mut open {
+            Some(open) if joins => open.end = range.end,
+            _ => open.replace(range).into_iter().for_each(&mut piece),
+        }
+    });
+    open.into_iter().for_each(piece);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(step: Step, text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        split(&[step], text, true, &mut |w| words.push(w.to_owned()));
+        words
+    }
+
+    /// From `tokenizers` 0.23: `Split(" ", behavior)` and its inverse on `" a  b "`.
+    #[test]
+    fn behaviors() {
+        for (behavior, want, inverse) in [
+            (Behavior::Removed, vec!["a", "b"], vec![" ", " ", " ", " "]),
+            (Behavior::Isolated, vec![" ", "a", " ", " ", "b", " "], vec![" ", "a", " ", " ", "b", " "]),
+            (Behavior::MergedWithPrevious, vec![" ", "a ", " ", "b "], vec![" a", " ", " b", " "]),
+            (Behavior::MergedWithNext, vec![" a", " ", " b", " "], vec![" ", "a ", " ", "b "]),
+            (Behavior::Contiguous, vec![" ", "a", "  ", "b", " "], vec![" ", "a", "  ", "b", " "]),
+        ] {
+            let step = |invert| Step::Split { pattern: Pattern::Literal(" ".into()), behavior, invert };
+            assert_eq!(cut(step(false), " a  b "), want, "{behavior:?}");
+            assert_eq!(cut(step(true), " a  b "), inverse, "{behavior:?} inverted");
+        }
+    }
+
+    #[test]
+    fn metaspace() {
+        let step = |prepend, split| Step::Metaspace { replacement: '▁', prepend, split };
+        assert_eq!(cut(step(Prepend::Always, true), "a b  c"), ["▁a", "▁b", "▁", "▁c"]);
+        assert_eq!(cut(step(Prepend::Never, true), "a b"), ["a", "▁b"]);
+        assert_eq!(cut(step(Prepend::First, false), "a b"), ["▁a▁b"]);
+    }
+}
