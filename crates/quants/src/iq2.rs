@@ -28,9 +28,12 @@
 //! `w = d * (scale + 1/2) / 4 * (point with signs)`. Layouts: `block_iq2_xxs`, `block_iq2_xs`, `block_iq2_s` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at, u16_at, u32_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16, u16_at, u32_at};
 use crate::codes::Codes;
-use crate::grids::{self, even_signs};
+use crate::grids::{self, IQ2_LEVELS, even_signs};
+use crate::lattice::{self, Lattice, Octet, Signed};
+use crate::multiples::{self, Multiples, Unit};
+use std::sync::LazyLock;
 
 /// Grid points of 8 values in blocks of 256, 2.0625 bits.
 pub const IQ2_XXS: WeightType = WeightType::new(&XXS_INFO);
@@ -39,9 +42,9 @@ pub const IQ2_XS: WeightType = WeightType::new(&XS_INFO);
 /// Grid points of 8 values in blocks of 256, 2.5625 bits.
 pub const IQ2_S: WeightType = WeightType::new(&S_INFO);
 
-static XXS_INFO: crate::TypeInfo = block::info::<Xxs, 256, 66>("IQ2_XXS", Some(16), None);
-static XS_INFO: crate::TypeInfo = block::info::<Xs, 256, 74>("IQ2_XS", Some(17), None);
-static S_INFO: crate::TypeInfo = block::info::<S, 256, 82>("IQ2_S", Some(22), None);
+static XXS_INFO: crate::TypeInfo = block::info::<Xxs, 256, 66>("IQ2_XXS", Some(16), Some(block::encode::<Xxs, 256, 66>));
+static XS_INFO: crate::TypeInfo = block::info::<Xs, 256, 74>("IQ2_XS", Some(17), Some(block::encode::<Xs, 256, 74>));
+static S_INFO: crate::TypeInfo = block::info::<S, 256, 82>("IQ2_S", Some(22), Some(block::encode::<S, 256, 82>));
 
 fn scale(d: f32, code: u8) -> f32 {
     d * (0.5 + f32::from(code)) * 0.25
@@ -108,4 +111,75 @@ pub(crate) fn signed<const D: usize>(point: &[i8; D], signs: u8) -> [i8; D] {
         *q = (*q ^ mask) - mask;
     }
     out
+}
+
+/// What [`scale`] makes of a code.
+const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 0.125, step: 0.25 };
+
+fn best_unit<const GROUPS: usize, const SIZE: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8>) -> Unit<GROUPS> {
+    let fit = |x: &[f32; SIZE], w: &[f32; SIZE], s| grid.fit(x, w, s);
+    let ideal = |x: &[f32; SIZE], w: &[f32; SIZE]| lattice::best_scale(x, 43.0, 17.5, |s| fit(x, w, s));
+    multiples::best_unit(x, w, MULTIPLES, ideal, fit)
+}
+
+/// The 32 points of a block.
+fn octets<const GROUPS: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8>, unit: &Unit<GROUPS>) -> [Octet; 32] {
+    let (x, w) = (x.as_chunks::<8>().0, w.as_chunks::<8>().0);
+    std::array::from_fn(|p| grid.octet(&x[p], &w[p], unit.scale(p * GROUPS / 32)))
+}
+
+fn put_nibble_scales(unit: &Unit<16>, bytes: &mut [u8]) {
+    for (b, codes) in bytes.iter_mut().zip(unit.codes.as_chunks::<2>().0) {
+        *b = codes[0] as u8 | (codes[1] as u8) << 4;
+    }
+}
+
+impl EncodeBlock<256, 66> for Xxs {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 66] {
+        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XXS, &IQ2_LEVELS, 1), even: true });
+        let unit = best_unit::<8, 32>(x, w, &GRID);
+        let points = octets(x, w, &GRID, &unit);
+        let mut b = [0; 66];
+        put_f16(&mut b, 0, unit.d);
+        for (g, points) in points.as_chunks::<4>().0.iter().enumerate() {
+            let mut signs = (unit.codes[g] as u32) << 28;
+            for (p, point) in points.iter().enumerate() {
+                b[2 + 8 * g + p] = point.codes[0] as u8;
+                signs |= u32::from(point.signs & 127) << (7 * p);
+            }
+            b[6 + 8 * g..10 + 8 * g].copy_from_slice(&signs.to_le_bytes());
+        }
+        b
+    }
+}
+
+impl EncodeBlock<256, 74> for Xs {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 74] {
+        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XS, &IQ2_LEVELS, 1), even: true });
+        let unit = best_unit::<16, 16>(x, w, &GRID);
+        let mut b = [0; 74];
+        put_f16(&mut b, 0, unit.d);
+        for (p, point) in octets(x, w, &GRID, &unit).iter().enumerate() {
+            let code = point.codes[0] | u16::from(point.signs & 127) << 9;
+            b[2 + 2 * p..4 + 2 * p].copy_from_slice(&code.to_le_bytes());
+        }
+        put_nibble_scales(&unit, &mut b[66..]);
+        b
+    }
+}
+
+impl EncodeBlock<256, 82> for S {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 82] {
+        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_S, &IQ2_LEVELS, 1), even: false });
+        let unit = best_unit::<16, 16>(x, w, &GRID);
+        let mut b = [0; 82];
+        put_f16(&mut b, 0, unit.d);
+        for (p, point) in octets(x, w, &GRID, &unit).iter().enumerate() {
+            b[2 + p] = point.codes[0] as u8;
+            b[34 + p] = point.signs;
+            b[66 + p / 4] |= ((point.codes[0] >> 8) as u8) << (2 * (p % 4));
+        }
+        put_nibble_scales(&unit, &mut b[74..]);
+        b
+    }
 }

@@ -23,18 +23,21 @@
 //! `w = d * (2 scale + 1) * (point with signs)`. Layouts: `block_iq3_xxs`, `block_iq3_s` in ggml's `ggml-common.h`.
 
 use crate::WeightType;
-use crate::block::{self, Block, f16_at, u32_at};
+use crate::block::{self, Block, EncodeBlock, f16_at, put_f16, u32_at};
 use crate::codes::Codes;
-use crate::grids::{self, even_signs};
+use crate::grids::{self, IQ3_S_LEVELS, IQ3_XXS_LEVELS, even_signs};
 use crate::iq2::signed;
+use crate::lattice::{self, Lattice, Octet, Signed};
+use crate::multiples::{self, Multiples, Unit};
+use std::sync::LazyLock;
 
 /// Grid points of 4 values in blocks of 256, 3.0625 bits.
 pub const IQ3_XXS: WeightType = WeightType::new(&XXS_INFO);
 /// Grid points of 4 values in blocks of 256, 3.4375 bits.
 pub const IQ3_S: WeightType = WeightType::new(&S_INFO);
 
-static XXS_INFO: crate::TypeInfo = block::info::<Xxs, 256, 98>("IQ3_XXS", Some(18), None);
-static S_INFO: crate::TypeInfo = block::info::<S, 256, 110>("IQ3_S", Some(21), None);
+static XXS_INFO: crate::TypeInfo = block::info::<Xxs, 256, 98>("IQ3_XXS", Some(18), Some(block::encode::<Xxs, 256, 98>));
+static S_INFO: crate::TypeInfo = block::info::<S, 256, 110>("IQ3_S", Some(21), Some(block::encode::<S, 256, 110>));
 
 struct Xxs;
 
@@ -70,5 +73,58 @@ impl Block<256, 110> for S {
             let negative = b[74 + p / 2] >> (4 * (p % 2));
             *codes = signed(&grids::IQ3_S[usize::from(b[2 + p]) | high << 8], negative);
         }
+    }
+}
+
+/// The unit and the points, two for each 8 values. Points go up to `end`, with levels `step` apart.
+fn search(x: &[f32; 256], w: &[f32; 256], grid: &Signed<4>, multiples: Multiples, end: f32, step: f32) -> (Unit<8>, [Octet; 32]) {
+    let fit = |x: &[f32; 32], w: &[f32; 32], s| grid.fit(x, w, s);
+    let ideal = |x: &[f32; 32], w: &[f32; 32]| lattice::best_scale(x, end, step, |s| fit(x, w, s));
+    let unit = multiples::best_unit(x, w, multiples, ideal, fit);
+    let (x, w) = (x.as_chunks::<8>().0, w.as_chunks::<8>().0);
+    let points = std::array::from_fn(|p| grid.octet(&x[p], &w[p], unit.scale(p / 4)));
+    (unit, points)
+}
+
+impl EncodeBlock<256, 98> for Xxs {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 98] {
+        static GRID: LazyLock<Signed<4>> =
+            LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ3_XXS, &IQ3_XXS_LEVELS, 1), even: true });
+        const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 0.25, step: 0.5 };
+        let (unit, points) = search(x, w, &GRID, MULTIPLES, 62.0, 8.0);
+        let mut b = [0; 98];
+        put_f16(&mut b, 0, unit.d);
+        for (g, points) in points.as_chunks::<4>().0.iter().enumerate() {
+            let mut signs = (unit.codes[g] as u32) << 28;
+            for (p, point) in points.iter().enumerate() {
+                b[2 + 8 * g + 2 * p] = point.codes[0] as u8;
+                b[3 + 8 * g + 2 * p] = point.codes[1] as u8;
+                signs |= u32::from(point.signs & 127) << (7 * p);
+            }
+            b[66 + 4 * g..70 + 4 * g].copy_from_slice(&signs.to_le_bytes());
+        }
+        b
+    }
+}
+
+impl EncodeBlock<256, 110> for S {
+    fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 110] {
+        static GRID: LazyLock<Signed<4>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ3_S, &IQ3_S_LEVELS, 1), even: false });
+        const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 1.0, step: 2.0 };
+        let (unit, points) = search(x, w, &GRID, MULTIPLES, 15.0, 2.0);
+        let mut b = [0; 110];
+        put_f16(&mut b, 0, unit.d);
+        for (o, point) in points.iter().enumerate() {
+            for (i, code) in point.codes.iter().enumerate() {
+                let p = 2 * o + i;
+                b[2 + p] = *code as u8;
+                b[66 + p / 8] |= ((code >> 8) as u8) << (p % 8);
+            }
+            b[74 + o] = point.signs;
+        }
+        for (g, code) in unit.codes.iter().enumerate() {
+            b[106 + g / 2] |= (*code as u8) << (4 * (g % 2));
+        }
+        b
     }
 }

@@ -11,6 +11,7 @@ mod block;
 mod codes;
 mod grids;
 mod ids;
+mod lattice;
 mod multiples;
 mod search;
 

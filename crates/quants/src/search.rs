@@ -144,28 +144,16 @@ pub(crate) fn peak(x: &[f32]) -> f32 {
     x.iter().fold(0.0, |peak: f32, v| if v.abs() > peak.abs() { *v } else { peak })
 }
 
-/// Scales tried per end of the levels.
-const STARTS: usize = 7;
-
 /// The scale with the least error found.
 pub(crate) fn best_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
     let peak = peak(x);
     let mut best = Best::new();
-    let mut start = |peak: f32, end: f32| {
-        // Where the largest value lands, in steps beyond the end: from half a step inside it to well outside, which
-        // clips the value; the fewer levels there are, the more pays to be clipped.
-        let steps = end / L::STEP;
-        let (low, high) = (-0.5, (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps));
-        for k in 0..STARTS {
-            let beyond = low + (high - low) * k as f32 / (STARTS - 1) as f32;
-            best.improve(peak / (end + beyond * L::STEP), |s| fit::<L>(x, w, s));
-        }
-    };
+    let fit = |s| fit::<L>(x, w, s);
     if L::HIGHEST == -L::LOWEST {
-        start(peak.abs(), L::HIGHEST);
+        best.scan(peak.abs(), L::HIGHEST, L::STEP, fit);
     } else {
-        start(-peak, -L::LOWEST);
-        start(peak, L::HIGHEST);
+        best.scan(-peak, -L::LOWEST, L::STEP, fit);
+        best.scan(peak, L::HIGHEST, L::STEP, fit);
     }
     best.scale
 }
@@ -203,8 +191,20 @@ impl Best {
         Self { scale: 0.0, error: f32::INFINITY }
     }
 
+    /// Tries scales that put the value `peak` near the level `end`, where levels are `step` apart: from half a step inside
+    /// to well outside, which clips the value. The fewer levels there are, the more it pays to be clipped.
+    pub(crate) fn scan(&mut self, peak: f32, end: f32, step: f32, fit: impl Fn(f32) -> Fit) {
+        const STARTS: usize = 7;
+        let steps = end / step;
+        let (low, high) = (-0.5, (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps));
+        for k in 0..STARTS {
+            let beyond = low + (high - low) * k as f32 / (STARTS - 1) as f32;
+            self.improve(peak / (end + beyond * step), &fit);
+        }
+    }
+
     /// Tries `s` and, while that looks like a new best, what least squares makes of it.
-    pub(crate) fn improve(&mut self, s: f32, fit: impl Fn(f32) -> Fit) {
+    fn improve(&mut self, s: f32, fit: impl Fn(f32) -> Fit) {
         let mut s = s;
         for _ in 0..8 {
             let f = fit(s);
