@@ -22,6 +22,7 @@ pub(crate) enum Order {
 /// Part `index` of `count` equal runs of rows of another tensor's matrices.
 #[derive(Clone, Copy, Debug)]
 struct Fused {
+    gguf: &'static str,
     hf: &'static str,
     index: usize,
     count: usize,
@@ -53,9 +54,10 @@ impl Entry {
         self.edit = Edit::NegExp;
         self
     }
-    /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of the tensor `hf` (a full name).
-    pub(crate) const fn or_fused(mut self, hf: &'static str, index: usize, count: usize) -> Self {
-        self.fused = Some(Fused { hf, index, count });
+    /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of another tensor, whose full
+    /// names these are.
+    pub(crate) const fn or_fused(mut self, gguf: &'static str, hf: &'static str, index: usize, count: usize) -> Self {
+        self.fused = Some(Fused { gguf, hf, index, count });
         self
     }
     /// GGUF files store rows or columns in another order.
@@ -128,21 +130,24 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A weight of a Hugging Face directory.
-    fn resolve_hf(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<Option<Weight>> {
+    /// The rows that make a weight, and what loading does to them.
+    fn parts(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<(Option<Vec<Part>>, Edit)> {
         let Some((entry, layer, suffix)) = self.entry(name) else {
             return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
         };
-        let hf = self.hf(entry.hf, layer) + suffix;
-        let parts = match hf.contains("{e}") {
-            true => self.expert_parts(&hf, shape.first().copied().unwrap_or(0)),
-            false => self.checkpoint.tensor(&hf).map(|t| vec![whole(t)]),
+        let gguf = self.checkpoint.source == Source::Gguf;
+        let file_name = if gguf { name.to_string() } else { self.hf(entry.hf, layer) + suffix };
+        let parts = match file_name.contains("{e}") {
+            true => self.expert_parts(&file_name, shape.first().copied().unwrap_or(0)),
+            false => self.checkpoint.tensor(&file_name).map(|t| vec![whole(t)]),
         };
         let parts = match (parts, entry.fused) {
-            (None, Some(fused)) => self.fused_parts(&fused, layer)?,
+            (None, Some(fused)) => {
+                self.fused_parts(&fused, if gguf { fused.gguf.replace("{}", layer) } else { self.hf(fused.hf, layer) })?
+            }
             (parts, _) => parts,
         };
-        parts.map(|parts| Weight::join(name, parts, shape.to_vec(), entry.edit)).transpose()
+        Ok((parts, if gguf { Edit::None } else { entry.edit }))
     }
 
     /// One tensor for each expert; none where there is not even the first.
@@ -154,8 +159,8 @@ impl<'a> Names<'a> {
     }
 
     /// A run of the rows of each matrix of one tensor.
-    fn fused_parts(&self, fused: &Fused, layer: &str) -> onebit_plan::Result<Option<Vec<Part>>> {
-        let Some(tensor) = self.checkpoint.tensor(&self.hf(fused.hf, layer)) else { return Ok(None) };
+    fn fused_parts(&self, fused: &Fused, name: String) -> onebit_plan::Result<Option<Vec<Part>>> {
+        let Some(tensor) = self.checkpoint.tensor(&name) else { return Ok(None) };
         let [matrices @ .., rows, _] = tensor.shape() else {
             return Err(onebit_plan::Error::invalid(format!("tensor `{}` should hold matrices", tensor.name())));
         };
@@ -210,10 +215,8 @@ impl Resolve for Names<'_> {
         if name == "output.weight" && self.tied == Some(true) {
             return Ok(None);
         }
-        let found = match self.checkpoint.source {
-            Source::Gguf => self.checkpoint.tensor(name).map(|t| Weight::whole(name, t, shape.to_vec(), Edit::None)).transpose()?,
-            Source::HuggingFace => self.resolve_hf(name, shape)?,
-        };
+        let (parts, edit) = self.parts(name, shape)?;
+        let found = parts.map(|parts| Weight::join(name, parts, shape.to_vec(), edit)).transpose()?;
         if found.is_none() && name == "output.weight" && self.tied == Some(false) {
             return Err(onebit_plan::Error::Missing(name.into()));
         }

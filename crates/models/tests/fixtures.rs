@@ -20,4 +20,4 @@ fn agrees(name: &str) {
 macro_rules! fixtures {
     ($($name:ident)*) => { $(#[test] fn $name() { agrees(stringify!($name)); })* };
 }
-fixtures! { llama mistral qwen3 }
+fixtures! { llama mistral cwm arcee smollm3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }

@@ -6,7 +6,7 @@ use crate::{
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, Graph, Mask, Value};
+use onebit_plan::{AttentionSpec, Function, Graph, Mask, Route, Score, Value};
 
 /// Names of the trunk of nearly all decoders.
 pub(crate) const TRUNK: &[Entry] =
@@ -33,6 +33,32 @@ pub(crate) const FFN: &[Entry] = &[
     tensor("blk.{}.ffn_gate", "model.layers.{}.mlp.gate_proj"),
     tensor("blk.{}.ffn_up", "model.layers.{}.mlp.up_proj"),
     tensor("blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"),
+];
+
+/// Names of a mixture of experts and its router.
+pub(crate) const EXPERTS: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"),
+    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.{e}.gate_proj").or_fused(
+        "blk.{}.ffn_gate_up_exps.weight",
+        "model.layers.{}.mlp.experts.gate_up_proj",
+        0,
+        2,
+    ),
+    tensor("blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.{e}.up_proj").or_fused(
+        "blk.{}.ffn_gate_up_exps.weight",
+        "model.layers.{}.mlp.experts.gate_up_proj",
+        1,
+        2,
+    ),
+    tensor("blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{e}.down_proj").or_fused("", "model.layers.{}.mlp.experts.down_proj", 0, 1),
+];
+
+/// Names of the expert that all tokens ask, and its gate.
+pub(crate) const SHARED_EXPERT: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp_shexp", "model.layers.{}.mlp.shared_expert_gate"),
+    tensor("blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_expert.gate_proj"),
+    tensor("blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_expert.up_proj"),
+    tensor("blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_expert.down_proj"),
 ];
 
 /// A pre-norm decoder (Xiong et al. 2020, arXiv:2002.04745) with RMSNorm.
@@ -69,12 +95,14 @@ impl Decoder {
     }
 }
 
-/// Grouped-query attention with rotary embedding.
+/// The heads of grouped-query attention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heads {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head: usize,
+    /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
+    pub(crate) biased: bool,
 }
 
 impl Heads {
@@ -106,7 +134,7 @@ impl Heads {
             return Err(s.wrong("", "attention.value_length", format!("is {value}, but keys have {head} numbers in a head")));
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
-        Ok(Self { heads, kv_heads, head })
+        Ok(Self { heads, kv_heads, head, biased: s.implied("attention_bias", false)? })
     }
 
     /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
@@ -118,12 +146,113 @@ impl Heads {
         prepare: impl Fn(&mut Graph<'_>, Value, &str) -> Value,
     ) -> Value {
         let width = g.width(x);
-        let q = g.linear(x, "attn_q", self.heads * self.head);
-        let k = g.linear(x, "attn_k", self.kv_heads * self.head);
-        let v = g.linear(x, "attn_v", self.kv_heads * self.head);
+        let mut project = |name: &str, heads: usize| {
+            if self.biased {
+                g.weight(&format!("{name}.bias"), &[heads * self.head]);
+            }
+            g.linear(x, name, heads * self.head)
+        };
+        let (q, k, v) = (project("attn_q", self.heads), project("attn_k", self.kv_heads), project("attn_v", self.kv_heads));
         let q = prepare(g, q, "attn_q");
         let k = prepare(g, k, "attn_k");
         let y = g.attention(q, k, v, &AttentionSpec { mask, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) });
         g.linear(y, "attn_output", width)
+    }
+}
+
+/// What each of `layers` sees: `window` tokens where `layer_types` says so, or from layer `first` on where there is no such list.
+pub(crate) fn masks(s: &Settings<'_>, layers: usize, window: Option<usize>, first: usize) -> Result<Vec<Mask>> {
+    const KEY: &str = "layer_types";
+    let windowed = window.map_or(Mask::Causal, Mask::Window);
+    let masks = match s.per_layer(KEY, layers)? {
+        None => (0..layers).map(|i| if i >= first { windowed } else { Mask::Causal }).collect(),
+        Some(kinds) => {
+            let one = |kind: &serde_json::Value| match kind.as_str() {
+                Some("full_attention") => Ok(Mask::Causal),
+                Some("sliding_attention") => Ok(windowed),
+                _ => Err(s.wrong(KEY, "", format!("has {kind}; known are full_attention and sliding_attention"))),
+            };
+            kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?
+        }
+    };
+    s.hf_only(masks.iter().any(|m| *m != Mask::Causal), "it has layers with a sliding window");
+    Ok(masks)
+}
+
+/// Gated feed-forward layers, or a mixture of experts where the layer has one.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedForward {
+    inner: usize,
+    act: Function,
+    moe: Option<Moe>,
+    /// Layers without the mixture.
+    dense: Vec<bool>,
+}
+
+impl FeedForward {
+    /// Of `layers`, those in `mlp_only_layers`, and all but each `decoder_sparse_step`th, go without `moe`.
+    pub(crate) fn read(s: &Settings<'_>, layers: usize, moe: Option<Moe>) -> Result<Self> {
+        let step = s.optional_size("decoder_sparse_step", "")?.unwrap_or(1);
+        let listed: Vec<u64> =
+            s.json("mlp_only_layers").and_then(|v| v.as_array()).into_iter().flatten().filter_map(|v| v.as_u64()).collect();
+        let dense: Vec<bool> = (0..layers).map(|i| moe.is_none() || listed.contains(&(i as u64)) || (i + 1) % step != 0).collect();
+        s.hf_only(moe.is_some() && dense.contains(&true), "it has layers without experts among those with");
+        let inner = match s.optional_size("intermediate_size", "feed_forward_length")? {
+            Some(inner) => inner,
+            None if !dense.contains(&true) => 0,
+            None => return Err(s.wrong("intermediate_size", "feed_forward_length", "is missing")),
+        };
+        Ok(Self { inner, act: s.activation("silu")?, moe, dense })
+    }
+
+    pub(crate) fn build(&self, g: &mut Graph<'_>, layer: usize, x: Value) -> Value {
+        match &self.moe {
+            Some(moe) if !self.dense[layer] => moe.build(g, x),
+            _ => g.gated_ffn(x, self.inner, self.act),
+        }
+    }
+}
+
+/// A mixture of experts (Shazeer et al. 2017, arXiv:1701.06538) with softmax routing, and the expert that all tokens ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moe {
+    experts: usize,
+    top_k: usize,
+    inner: usize,
+    /// Whether the weights of the chosen are made to sum to one.
+    normalize: bool,
+    /// Width of the shared expert.
+    shared: Option<usize>,
+    act: Function,
+}
+
+impl Moe {
+    /// `normalize`: what the architecture does where the configuration does not say; GGUF files never say.
+    pub(crate) fn read(s: &Settings<'_>, normalize: bool, shared: bool) -> Result<Self> {
+        let experts = s.size_to("num_experts|num_local_experts|n_routed_experts", "expert_count", 1 << 14)?;
+        let top_k = s.size("num_experts_per_tok", "expert_used_count")?;
+        if top_k > experts {
+            return Err(s.wrong("num_experts_per_tok", "expert_used_count", format!("is {top_k}, but there are {experts} experts")));
+        }
+        let normalizes = s.implied("norm_topk_prob", normalize)?;
+        s.hf_only(normalizes != normalize, "GGUF files of its architecture mean the other value of `norm_topk_prob`");
+        let shared = if shared { Some(s.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?) } else { None };
+        let inner = s.size("moe_intermediate_size", "expert_feed_forward_length")?;
+        Ok(Self { experts, top_k, inner, normalize: normalizes, shared, act: s.activation("silu")? })
+    }
+
+    pub(crate) fn build(&self, g: &mut Graph<'_>, x: Value) -> Value {
+        let logits = g.linear(x, "ffn_gate_inp", self.experts);
+        let route = g.route(
+            logits,
+            Route { top_k: self.top_k, score: Score::Softmax, normalize: self.normalize, bias: None, scale: 1.0, logits, out: logits },
+        );
+        let y = g.experts(x, route, self.experts, self.inner, self.act);
+        let Some(inner) = self.shared else { return y };
+        let shared = g.gated_ffn_named(x, ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"], inner, self.act);
+        let gate = g.linear(x, "ffn_gate_inp_shexp", 1);
+        let gate = g.apply(gate, Function::Sigmoid);
+        let shared = g.mul(shared, gate);
+        g.add(y, shared)
     }
 }

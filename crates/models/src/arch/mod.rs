@@ -2,7 +2,9 @@
 
 mod blocks;
 mod llama;
+mod qwen2;
 mod qwen3;
+mod qwen3_5;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
@@ -23,7 +25,17 @@ pub struct Arch {
 }
 
 /// All of them.
-static ALL: &[&Arch] = &[&llama::LLAMA, &qwen3::QWEN3];
+static ALL: &[&Arch] = &[
+    &llama::LLAMA,
+    &llama::ARCEE,
+    &llama::SMOLLM3,
+    &qwen2::QWEN2,
+    &qwen2::QWEN2_MOE,
+    &qwen3::QWEN3,
+    &qwen3::QWEN3_MOE,
+    &qwen3_5::QWEN3_5,
+    &qwen3_5::QWEN3_5_MOE,
+];
 
 /// All architectures.
 pub fn architectures() -> impl Iterator<Item = &'static Arch> {

@@ -1,25 +1,37 @@
-//! Qwen3 (Yang et al. 2025, arXiv:2505.09388): Llama with normalised queries and keys.
+//! Qwen3 (Yang et al. 2025, arXiv:2505.09388): Llama with normalised queries and keys; and its mixture of experts.
 
-use super::{Arch, blocks::*};
+use super::{Arch, blocks::*, qwen2::qwen_masks};
 use crate::{Result, settings::Settings};
-use onebit_plan::{Graph, Mask, RopeStyle, Value};
+use onebit_plan::{Graph, RopeStyle, Value};
 
-pub(crate) static QWEN3: Arch =
-    Arch { hf: &["qwen3"], gguf: &["qwen3"], tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN], ignored: &[], plan };
+pub(crate) static QWEN3: Arch = Arch {
+    hf: &["qwen3"],
+    gguf: &["qwen3"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, None),
+};
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
+pub(crate) static QWEN3_MOE: Arch = Arch {
+    hf: &["qwen3_moe"],
+    gguf: &["qwen3moe"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS],
+    ignored: &[],
+    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?)),
+};
+
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
     let rope = s.rope(heads.head, RopeStyle::Halves)?;
-    let inner = s.size("intermediate_size", "feed_forward_length")?;
-    let act = s.activation("silu")?;
-    Ok(c.build(g, |g, _, x| {
-        let x = c.residual(g, x, "attn_norm", |g, x| {
-            heads.attention(g, x, Mask::Causal, |g, q, name| {
-                let q = g.head_norm(q, &format!("{name}_norm"), heads.head, c.eps);
-                g.rope(q, heads.head, &rope)
-            })
-        });
-        c.residual(g, x, "ffn_norm", |g, x| g.gated_ffn(x, inner, act))
+    let masks = qwen_masks(s, c.layers)?;
+    let feed_forward = FeedForward::read(s, c.layers, moe)?;
+    Ok(c.build(g, |g, layer, x| {
+        let prepare = |g: &mut Graph<'_>, q, name: &str| {
+            let q = g.head_norm(q, &format!("{name}_norm"), heads.head, c.eps);
+            g.rope(q, heads.head, &rope)
+        };
+        let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, masks[layer], prepare));
+        c.residual(g, x, "ffn_norm", |g, x| feed_forward.build(g, layer, x))
     }))
 }
