@@ -1,0 +1,135 @@
+//! Which layout and kernels a weight type gets.
+
+use super::{
+    activations::ActivationKind,
+    codes::{BLOCK, Bits2, Bits4, Bits5, Bits6, Bits8, Codes},
+    dense::{Bf16, Decoded, Dense, F16, F32},
+    integer::Integer,
+    kernel::{Geometry, Kernels},
+    scales::{Half, HalfOffset, Scales, Source, Super16, SuperOffset, Wide},
+    simd::ROWS,
+};
+use crate::isa::Isa;
+use onebit_quants::WeightType;
+use std::ops::RangeInclusive;
+
+/// Everything about a layout that the rest needs to know.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// Codes (zero included) that it can hold; `None` for floats.
+    pub(super) codes: Option<Range>,
+    /// Columns share scales in groups of 16 (2) or 32 and more (1).
+    groups: usize,
+    offsets: bool,
+    /// Bytes of a block's codes or floats.
+    pub(super) block: usize,
+    plane: fn(usize, u32) -> usize,
+    /// Writes one row's codes of a block.
+    pub(super) put_codes: fn(&mut [u8], usize, &[u8; BLOCK]),
+    /// Writes the scales of a block of the weight type.
+    pub(super) put_scales: fn(&mut [u8], u32, usize, usize, &Source<'_>),
+    integer: fn(Isa) -> Kernels,
+    exact: fn(Isa) -> Kernels,
+}
+
+/// Codes that a form can hold: from `-zero` to `last`.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    /// Added to codes for storing.
+    pub(super) zero: i32,
+    last: i32,
+}
+
+const fn form<C: Codes, K: Scales>() -> Form {
+    Form {
+        codes: Some(Range { zero: C::ZERO, last: (1 << C::BITS) - 1 - C::ZERO }),
+        groups: K::GROUPS,
+        offsets: K::OFFSETS,
+        block: C::BYTES,
+        plane: K::bytes,
+        put_codes: C::put,
+        put_scales: K::put,
+        integer: Kernels::new::<Integer<C, K>, Decoded<C, K>>,
+        exact: Kernels::new::<Dense<Decoded<C, K>>, Decoded<C, K>>,
+    }
+}
+
+const fn float(bytes: usize, kernels: fn(Isa) -> Kernels) -> Form {
+    Form {
+        codes: None,
+        groups: 1,
+        offsets: false,
+        block: bytes * BLOCK * ROWS,
+        plane: |_, _| 0,
+        put_codes: |_, _, _| {},
+        put_scales: |_, _, _, _, _| {},
+        integer: kernels,
+        exact: kernels,
+    }
+}
+
+/// f32.
+pub(super) const FORM_F32: Form = float(4, Kernels::new::<Dense<F32>, F32>);
+/// binary16.
+pub(super) const FORM_F16: Form = float(2, Kernels::new::<Dense<F16>, F16>);
+/// bfloat16.
+pub(super) const FORM_BF16: Form = float(2, Kernels::new::<Dense<Bf16>, Bf16>);
+
+/// Types whose scales have a layout of their own.
+static OWN: &[(WeightType, Form)] = &[
+    (onebit_quants::Q4_0, form::<Bits4<true>, Half>()),
+    (onebit_quants::Q4_1, form::<Bits4<false>, HalfOffset>()),
+    (onebit_quants::Q5_0, form::<Bits5<true>, Half>()),
+    (onebit_quants::Q5_1, form::<Bits5<false>, HalfOffset>()),
+    (onebit_quants::Q8_0, form::<Bits8, Half>()),
+    (onebit_quants::Q4_K, form::<Bits4<false>, SuperOffset>()),
+    (onebit_quants::Q5_K, form::<Bits5<false>, SuperOffset>()),
+    (onebit_quants::Q6_K, form::<Bits6, Super16>()),
+];
+
+/// For all other types that split into codes, smallest first: the first that can hold a matrix is taken. The last two hold anything.
+static GENERAL: &[Form] = &[
+    form::<Bits2, Wide<1, false>>(),
+    form::<Bits4<true>, Wide<1, false>>(),
+    form::<Bits4<true>, Wide<2, false>>(),
+    form::<Bits4<false>, Wide<2, true>>(),
+    form::<Bits8, Wide<1, false>>(),
+    form::<Bits8, Wide<2, false>>(),
+    form::<Bits8, Wide<1, true>>(),
+    form::<Bits8, Wide<2, true>>(),
+];
+
+impl Form {
+    /// The form made for a type.
+    pub(super) fn of(ty: WeightType) -> Option<Self> {
+        let floats = [(onebit_quants::F32, FORM_F32), (onebit_quants::F16, FORM_F16), (onebit_quants::BF16, FORM_BF16)];
+        floats.iter().chain(OWN).find(|(t, _)| *t == ty).map(|(_, form)| *form)
+    }
+    /// The smallest general form for codes in `codes` that share scales in groups of `group`.
+    pub(super) fn general(codes: RangeInclusive<i32>, group: usize, offsets: bool) -> Option<Self> {
+        let groups = match group {
+            16 => 2,
+            g if g.is_multiple_of(BLOCK) && (g / BLOCK).is_power_of_two() => 1,
+            _ => return None,
+        };
+        let holds = |f: &&Form| {
+            let range = f.codes.is_some_and(|r| *codes.start() >= -r.zero && *codes.end() <= r.last);
+            range && f.groups == groups && (f.offsets || !offsets)
+        };
+        GENERAL.iter().find(holds).copied()
+    }
+    /// How a matrix of so many columns lies in memory.
+    pub(super) fn geometry(&self, columns: usize, span: u32) -> Geometry {
+        let blocks = columns.div_ceil(BLOCK);
+        let plane = blocks * self.block;
+        Geometry { panel: (plane + (self.plane)(blocks, span)).next_multiple_of(64), plane, blocks, span }
+    }
+    /// How columns are given to its products.
+    pub(super) fn activation(&self, exact: bool) -> ActivationKind {
+        if exact || self.codes.is_none() { ActivationKind::F32 } else { ActivationKind::Int8 }
+    }
+    /// What runs its products.
+    pub(super) fn kernels(&self, isa: Isa, exact: bool) -> Kernels {
+        if exact { (self.exact)(isa) } else { (self.integer)(isa) }
+    }
+}

@@ -1,0 +1,153 @@
+//! The key/value cache of one layer.
+//!
+//! A page is cut into groups of sixteen positions (the last may have fewer). For each page and head the cache holds the
+//! groups' keys, transposed, and the groups' values as they come:
+//!
+//! ```text
+//! keys    [page][head][group][key][16 positions]     sixteen scores at a time, without sums across lanes
+//! values  [page][head][group][16 positions][value]   sixteen numbers of the output at a time
+//! ```
+
+use super::cell::Cell;
+use crate::{
+    exec::shared::Shared,
+    isa::Isa,
+    ops::simd::{Kernel, LANES, Simd, dispatch},
+};
+use onebit_plan::DeviceError;
+
+/// Sizes of a cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    /// Key/value heads.
+    pub(crate) heads: usize,
+    /// Numbers in a key.
+    pub(crate) key: usize,
+    /// Numbers in a value.
+    pub(crate) value: usize,
+    /// Positions in a page.
+    pub(crate) page: usize,
+    /// Pages.
+    pub(crate) pages: usize,
+}
+
+impl Shape {
+    /// Groups in a page.
+    pub(crate) fn groups(&self) -> usize {
+        self.page.div_ceil(LANES)
+    }
+    /// Numbers of a value as stored.
+    pub(crate) fn value_padded(&self) -> usize {
+        self.value.next_multiple_of(LANES)
+    }
+    /// Numbers of the keys of a page.
+    fn page_keys(&self) -> usize {
+        self.heads * self.groups() * LANES * self.key
+    }
+    /// Numbers of the values of a page.
+    fn page_values(&self) -> usize {
+        self.heads * self.groups() * LANES * self.value_padded()
+    }
+    /// Numbers of the whole cache.
+    pub(crate) fn total(&self) -> usize {
+        self.pages.saturating_mul(self.page_keys() + self.page_values())
+    }
+}
+
+/// Keys and values of one layer, all pages.
+pub(crate) struct Cache<C> {
+    pub(crate) shape: Shape,
+    keys: Shared<C>,
+    values: Shared<C>,
+}
+
+impl<C: Cell> Cache<C> {
+    /// An empty cache. Its memory is only taken where it is written.
+    pub(crate) fn new(shape: Shape) -> Result<Self, DeviceError> {
+        let numbers = |page: usize| Shared::new(shape.pages.saturating_mul(page));
+        Ok(Self { shape, keys: numbers(shape.page_keys())?, values: numbers(shape.page_values())? })
+    }
+    fn block(&self, page: u32, head: usize, group: usize) -> usize {
+        (page as usize * self.shape.heads + head) * self.shape.groups() + group
+    }
+    /// The keys of a group, `[key][16]`.
+    ///
+    /// # Safety
+    /// No thread writes to the group while the reference lives.
+    pub(crate) unsafe fn keys(&self, page: u32, head: usize, group: usize) -> &[C] {
+        let n = LANES * self.shape.key;
+        let at = self.block(page, head, group) * n;
+        // SAFETY: passed on.
+        unsafe { self.keys.part(at..at + n) }
+    }
+    /// The values of a group, `[16][value_padded]`.
+    ///
+    /// # Safety
+    /// No thread writes to the group while the reference lives.
+    pub(crate) unsafe fn values(&self, page: u32, head: usize, group: usize) -> &[C] {
+        let n = LANES * self.shape.value_padded();
+        let at = self.block(page, head, group) * n;
+        // SAFETY: passed on.
+        unsafe { self.values.part(at..at + n) }
+    }
+    /// Stores the key and value of all heads for one position.
+    ///
+    /// # Safety
+    /// No other thread reads the group, or writes this position, meanwhile.
+    pub(crate) unsafe fn append(&self, isa: Isa, page: u32, offset: usize, k: &[f32], v: &[f32]) {
+        dispatch(isa, Append { cache: self, page, offset, k, v });
+    }
+    /// Copies a page.
+    ///
+    /// # Safety
+    /// No other thread uses the cache meanwhile.
+    pub(crate) unsafe fn copy_page(&self, from: u32, to: u32) {
+        let copy = |cells: &Shared<C>, n: usize| {
+            let (from, to) = (from as usize * n, to as usize * n);
+            assert!(from + n <= cells.len() && to + n <= cells.len(), "a page does not exist");
+            if from != to {
+                // SAFETY: both parts are inside and do not overlap, and the caller keeps all others away.
+                unsafe { std::ptr::copy_nonoverlapping(cells.as_ptr().add(from), cells.as_ptr().add(to), n) };
+            }
+        };
+        copy(&self.keys, self.shape.page_keys());
+        copy(&self.values, self.shape.page_values());
+    }
+}
+
+struct Append<'a, C> {
+    cache: &'a Cache<C>,
+    page: u32,
+    offset: usize,
+    k: &'a [f32],
+    v: &'a [f32],
+}
+
+impl<C: Cell> Kernel for Append<'_, C> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let shape = self.cache.shape;
+        let (group, lane) = (self.offset / LANES, self.offset % LANES);
+        for (head, (k, v)) in self.k.chunks_exact(shape.key).zip(self.v.chunks_exact(shape.value)).enumerate() {
+            let block = self.cache.block(self.page, head, group);
+            let (nk, nv) = (LANES * shape.key, shape.value_padded());
+            assert!((block + 1) * nk <= self.cache.keys.len());
+            for (i, k) in k.chunks(LANES).enumerate() {
+                let mut cells = [C::ZERO; LANES];
+                C::store(s, s.load_some(k, 0.0), &mut cells);
+                for (j, cell) in cells[..k.len()].iter().enumerate() {
+                    // SAFETY: lane `lane` of row `i * LANES + j` of the block, which was found to be inside. Other threads may
+                    // write other lanes meanwhile, so that no reference to the row is made.
+                    unsafe { *self.cache.keys.as_ptr().add(block * nk + (i * LANES + j) * LANES + lane) = *cell };
+                }
+            }
+            let at = (block * LANES + lane) * nv;
+            // SAFETY: the values of this position alone, which is this thread's (see `append`).
+            let row = unsafe { self.cache.values.part_mut(at..at + nv) };
+            for (v, out) in v.chunks(LANES).zip(row.as_chunks_mut::<LANES>().0) {
+                C::store(s, s.load_some(v, 0.0), out);
+            }
+        }
+    }
+}

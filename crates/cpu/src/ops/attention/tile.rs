@@ -1,0 +1,340 @@
+//! A few queries of one key/value head passing over its keys: softmax with a running maximum
+//! (Milakov & Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135).
+//!
+//! A query's numbers do not depend on the queries beside it: every score is one chain of multiply-adds along the key, every
+//! number of the output one chain along the positions, and keys that a query does not see add exact zeros.
+
+use super::{
+    cache::Cache,
+    cell::Cell,
+    ranges::{BLOCK, groups_of, ranges},
+};
+use crate::ops::{
+    math,
+    simd::{Kernel, LANES, Simd},
+};
+use std::ops::Range;
+
+/// Most queries in a tile.
+pub(super) const QUERIES: usize = 16;
+/// Most keys in a block.
+const KEYS: usize = BLOCK * LANES;
+
+/// A tile's running softmax: for each query the largest score, the sum of exponentials, and the sum of values times exponentials.
+pub(super) struct Partial<'a> {
+    /// By query.
+    pub(super) largest: &'a mut [f32],
+    /// By query.
+    pub(super) sum: &'a mut [f32],
+    /// `[query][padded value]`.
+    pub(super) out: &'a mut [f32],
+}
+
+impl Partial<'_> {
+    fn clear(&mut self) {
+        self.largest.fill(f32::NEG_INFINITY);
+        self.sum.fill(0.0);
+        self.out.fill(0.0);
+    }
+}
+
+/// Adds query `from.1` of one partial to query `to.1` of another, whose keys come before.
+#[inline(always)]
+pub(super) fn merge<S: Simd>(s: S, (to, i): (&mut Partial<'_>, usize), (largest, sum, out): (f32, f32, &[f32])) {
+    if largest == f32::NEG_INFINITY {
+        return;
+    }
+    let new = if to.largest[i] > largest { to.largest[i] } else { largest };
+    let old_scale = math::exp(s, s.splat(to.largest[i] - new));
+    let scale = math::exp(s, s.splat(largest - new));
+    to.largest[i] = new;
+    to.sum[i] = s.to_array(s.mul_add(scale, s.splat(sum), s.mul(old_scale, s.splat(to.sum[i]))))[0];
+    let row = &mut to.out[i * out.len()..(i + 1) * out.len()];
+    for (a, b) in row.as_chunks_mut::<LANES>().0.iter_mut().zip(out.as_chunks::<LANES>().0) {
+        s.store(s.mul_add(scale, s.load(b), s.mul(old_scale, s.load(a))), a);
+    }
+}
+
+/// What a score goes through before the softmax.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scores {
+    pub(super) scale: f32,
+    pub(super) softcap: Option<f32>,
+    pub(super) window: Option<usize>,
+}
+
+impl Scores {
+    /// Positions that a query at `position` sees.
+    pub(super) fn seen(&self, position: usize) -> Range<usize> {
+        self.window.map_or(0, |w| (position + 1).saturating_sub(w))..position + 1
+    }
+}
+
+/// A tile over one cache.
+pub(super) struct Tile<'a, C> {
+    pub(super) cache: &'a Cache<C>,
+    /// The sequence's pages.
+    pub(super) pages: &'a [u32],
+    /// The key/value head.
+    pub(super) head: usize,
+    pub(super) scores: Scores,
+    /// `[query][key]`.
+    pub(super) q: &'a [f32],
+    /// By query, ascending or not.
+    pub(super) positions: &'a [usize],
+    /// Room for `QUERIES * KEYS` numbers.
+    pub(super) room: &'a mut [f32],
+}
+
+/// Numbers that [`Tile::room`] needs.
+pub(super) const ROOM: usize = QUERIES * KEYS;
+
+impl<C: Cell> Tile<'_, C> {
+    /// The groups of keys that some query sees.
+    pub(super) fn groups(&self) -> Range<usize> {
+        groups_seen(&self.scores, self.cache.shape.page, self.positions)
+    }
+}
+
+/// The groups of keys, counted over the sequence's pages, that some of the queries see.
+pub(super) fn groups_seen(scores: &Scores, page: usize, positions: &[usize]) -> Range<usize> {
+    let group = |position: usize| position / page * page.div_ceil(LANES) + position % page / LANES;
+    let first = positions.iter().map(|p| scores.seen(*p).start).min().unwrap_or(0);
+    let last = positions.iter().map(|p| scores.seen(*p).end - 1).max().unwrap_or(0);
+    group(first)..group(last) + 1
+}
+
+/// Passes a tile over one range of keys, from a clear partial.
+pub(super) struct OverRange<'a, 'b, C> {
+    pub(super) tile: Tile<'a, C>,
+    pub(super) range: usize,
+    pub(super) partial: Partial<'b>,
+}
+
+impl<C: Cell> Kernel for OverRange<'_, '_, C> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let groups = groups_of(self.range, &self.tile.groups());
+        over_range(s, &mut self.tile, groups, &mut self.partial);
+    }
+}
+
+/// Passes a tile over all its keys, range by range; `partial` is the room for one range.
+pub(super) struct OverAll<'a, 'b, C> {
+    pub(super) tile: Tile<'a, C>,
+    pub(super) partial: Partial<'b>,
+    pub(super) total: Partial<'b>,
+}
+
+impl<C: Cell> Kernel for OverAll<'_, '_, C> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let seen = self.tile.groups();
+        let width = self.tile.cache.shape.value_padded();
+        self.total.clear();
+        for range in ranges(&seen) {
+            over_range(s, &mut self.tile, groups_of(range, &seen), &mut self.partial);
+            for i in 0..self.tile.positions.len() {
+                let p = &self.partial;
+                merge(s, (&mut self.total, i), (p.largest[i], p.sum[i], &p.out[i * width..(i + 1) * width]));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn over_range<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usize>, partial: &mut Partial<'_>) {
+    partial.clear();
+    let mut first = groups.start;
+    while first < groups.end {
+        // Blocks lie on multiples of their size, whatever group the first key seen is in.
+        let end = ((first / BLOCK + 1) * BLOCK).min(groups.end);
+        over_block(s, tile, first..end, partial);
+        first = end;
+    }
+}
+
+#[inline(always)]
+fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usize>, partial: &mut Partial<'_>) {
+    let shape = tile.cache.shape;
+    let (queries, width) = (tile.positions.len(), shape.value_padded());
+    assert!(tile.q.len() >= queries * shape.key && tile.room.len() >= queries * KEYS && partial.out.len() >= queries * width);
+    // Where each group lies: its page, its place there, its first position, and how many positions it has.
+    let place = |group: usize| {
+        let (page, of_page) = (group / shape.groups(), group % shape.groups());
+        let offset = of_page * LANES;
+        (tile.pages[page], of_page, page * shape.page + offset, LANES.min(shape.page - offset))
+    };
+    let count = groups.len();
+    let mut keys = [std::ptr::null::<C>(); BLOCK];
+    for (i, group) in groups.clone().enumerate() {
+        let (page, of_page, _, _) = place(group);
+        // SAFETY: the executor puts a barrier between the last write to a group in this step and this op.
+        keys[i] = unsafe { tile.cache.keys(page, tile.head, of_page) }.as_ptr();
+    }
+    // SAFETY: `q` and `room` hold the queries (asserted above), and each group of keys `key` rows of sixteen.
+    unsafe {
+        let (a, c) = (tile.q.as_ptr(), tile.room.as_mut_ptr());
+        if count == BLOCK {
+            rows::<S, C, BLOCK>(s, queries, a, shape.key, keys, LANES, shape.key, c, KEYS, false);
+        } else {
+            for (i, keys) in keys[..count].iter().enumerate() {
+                rows::<S, C, 1>(s, queries, a, shape.key, [*keys], LANES, shape.key, c.add(i * LANES), KEYS, false);
+            }
+        }
+    }
+    for query in 0..queries {
+        let seen = tile.scores.seen(tile.positions[query]);
+        let row = &mut tile.room[query * KEYS..(query + 1) * KEYS];
+        let (scores, _) = row.as_chunks_mut::<LANES>();
+        let mut largest = s.splat(f32::NEG_INFINITY);
+        for (scores, group) in scores.iter_mut().zip(groups.clone()) {
+            let (_, _, first, positions) = place(group);
+            let mut v = s.mul(s.load(scores), s.splat(tile.scores.scale));
+            if let Some(cap) = tile.scores.softcap {
+                v = s.mul(s.splat(cap), math::tanh(s, s.div(v, s.splat(cap))));
+            }
+            if first < seen.start || first + LANES > seen.end || positions < LANES {
+                let mut lanes = s.to_array(v);
+                for (i, lane) in lanes.iter_mut().enumerate() {
+                    if i >= positions || !seen.contains(&(first + i)) {
+                        *lane = f32::NEG_INFINITY;
+                    }
+                }
+                v = s.load(&lanes);
+            }
+            s.store(v, scores);
+            largest = s.max(v, largest);
+        }
+        let largest = s.largest(largest);
+        if largest == f32::NEG_INFINITY {
+            row.fill(0.0);
+            continue;
+        }
+        let old = partial.largest[query];
+        let new = if old > largest { old } else { largest };
+        let shift = s.splat(new);
+        let mut sums = [s.splat(0.0); BLOCK];
+        for (scores, sum) in scores[..count].iter_mut().zip(&mut sums) {
+            *sum = math::exp(s, s.sub(s.load(scores), shift));
+            s.store(*sum, scores);
+        }
+        let sum = s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])));
+        partial.largest[query] = new;
+        if old != new {
+            let scale = math::exp(s, s.splat(old - new));
+            for out in partial.out[query * width..(query + 1) * width].as_chunks_mut::<LANES>().0 {
+                s.store(s.mul(s.load(out), scale), out);
+            }
+            partial.sum[query] *= s.to_array(scale)[0];
+        }
+        partial.sum[query] += sum;
+    }
+    let last = tile.positions.iter().copied().max().unwrap_or(0);
+    for (i, group) in groups.enumerate() {
+        let (page, of_page, first, positions) = place(group);
+        // What lies beyond the last position may be left from another sequence, and is not read.
+        let steps = positions.min((last + 1).saturating_sub(first));
+        // SAFETY: as for the keys.
+        let values = unsafe { tile.cache.values(page, tile.head, of_page) }.as_ptr();
+        let mut at = 0;
+        // SAFETY: `room` and `out` hold the queries (asserted above); the group has sixteen rows of `width` values.
+        unsafe {
+            let (a, c) = (tile.room.as_ptr().add(i * LANES), partial.out.as_mut_ptr());
+            while at + 4 * LANES <= width {
+                let b = [0, 1, 2, 3].map(|n| values.add(at + n * LANES));
+                rows::<S, C, 4>(s, queries, a, KEYS, b, width, steps, c.add(at), width, true);
+                at += 4 * LANES;
+            }
+            while at < width {
+                rows::<S, C, 1>(s, queries, a, KEYS, [values.add(at)], width, steps, c.add(at), width, true);
+                at += LANES;
+            }
+        }
+    }
+}
+
+/// `c[q][16 n + lane] = sum_k a[q][k] b[n][k][lane]` for `queries` rows, added to what is there where `add`.
+///
+/// # Safety
+/// `a` holds `queries` rows of `steps` numbers, `a_stride` apart; each `b` holds `steps` rows of sixteen cells, `b_stride` apart;
+/// `c` holds `queries` rows of `16 N` numbers, `c_stride` apart.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // three matrices are nine numbers
+unsafe fn rows<S: Simd, C: Cell, const N: usize>(
+    s: S,
+    queries: usize,
+    a: *const f32,
+    a_stride: usize,
+    b: [*const C; N],
+    b_stride: usize,
+    steps: usize,
+    c: *mut f32,
+    c_stride: usize,
+    add: bool,
+) {
+    let mut q = 0;
+    // SAFETY: passed on, row by row.
+    unsafe {
+        while q + 4 <= queries {
+            product::<S, C, 4, N>(s, a.add(q * a_stride), a_stride, b, b_stride, steps, c.add(q * c_stride), c_stride, add);
+            q += 4;
+        }
+        let (a, c) = (a.add(q * a_stride), c.add(q * c_stride));
+        match queries - q {
+            3 => product::<S, C, 3, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
+            2 => product::<S, C, 2, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
+            1 => product::<S, C, 1, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
+            _ => {}
+        }
+    }
+}
+
+/// [`rows`] for `Q` queries at once.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // as for `rows`
+unsafe fn product<S: Simd, C: Cell, const Q: usize, const N: usize>(
+    s: S,
+    a: *const f32,
+    a_stride: usize,
+    b: [*const C; N],
+    b_stride: usize,
+    steps: usize,
+    c: *mut f32,
+    c_stride: usize,
+    add: bool,
+) {
+    let mut sums = [[s.splat(0.0); N]; Q];
+    // SAFETY: all addresses are within what the caller promises.
+    unsafe {
+        if add {
+            for (q, sums) in sums.iter_mut().enumerate() {
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.load(&*c.add(q * c_stride + n * LANES).cast());
+                }
+            }
+        }
+        for k in 0..steps {
+            let mut row = [s.splat(0.0); N];
+            for (row, b) in row.iter_mut().zip(b) {
+                *row = C::load(s, &*b.add(k * b_stride).cast());
+            }
+            for (q, sums) in sums.iter_mut().enumerate() {
+                let x = s.splat(*a.add(q * a_stride + k));
+                for (sum, row) in sums.iter_mut().zip(row) {
+                    *sum = s.mul_add(x, row, *sum);
+                }
+            }
+        }
+        for (q, sums) in sums.iter().enumerate() {
+            for (n, sum) in sums.iter().enumerate() {
+                s.store(*sum, &mut *c.add(q * c_stride + n * LANES).cast());
+            }
+        }
+    }
+}

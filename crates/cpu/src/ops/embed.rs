@@ -1,0 +1,34 @@
+//! Rows of a table, by token.
+
+use super::{Row, RowOp};
+use crate::{exec::step::StepView, matmul::Matrix};
+use onebit_plan::Weight;
+use std::sync::Arc;
+
+/// Where the table is.
+pub(crate) enum Table {
+    /// Packed for products, as it is the output matrix too: a weight has one home.
+    Packed(Arc<Matrix>),
+    /// In the file: a token reads one row.
+    File(Weight),
+}
+
+pub(crate) struct Embed {
+    pub(crate) table: Table,
+    pub(crate) scale: f32,
+}
+
+impl RowOp for Embed {
+    fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
+        match &self.table {
+            Table::Packed(matrix) => matrix.row_f32(row.id as usize, out),
+            Table::File(weight) => {
+                weight.ty.decode(weight.row(row.id as usize), out);
+                weight.edit.apply(out);
+            }
+        }
+        if self.scale != 1.0 {
+            out.iter_mut().for_each(|o| *o *= self.scale);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A mixture of gated experts.
+//!
+//! The (token, choice) pairs of a batch are sorted by expert, so that each expert's matrices are read once for all its
+//! tokens. Pairs then are columns: `x` is copied to each, the experts' rows are divided among the threads, and at the end
+//! each token adds up its choices, best first. A single token goes the same way with `top_k` columns.
+
+use super::{WorkOp, math, route};
+use crate::{
+    exec::{rows::RowsOf, shared::Shared, step::StepView},
+    isa::Isa,
+    matmul::{ActivationKind, Activations, Matrix, SharedRows, matmul},
+    ops::linear::STEP,
+    pool::Worker,
+};
+use onebit_plan::{DeviceError, Function};
+use std::{ops::Range, sync::Arc};
+
+/// The matrices of one expert.
+pub(crate) struct Expert {
+    pub(crate) gate: Matrix,
+    pub(crate) up: Matrix,
+    pub(crate) down: Matrix,
+}
+
+/// Memory that layers of experts share, as they run one after the other: for `pairs` (token, choice) pairs.
+pub(crate) struct Scratch {
+    /// `x` of each pair, in the kinds that gate and up want.
+    x: [Arc<Activations>; 2],
+    /// What down reads.
+    inner: Activations,
+    gate: RowsOf,
+    up: RowsOf,
+    /// `f(gate) * up`.
+    act: RowsOf,
+    down: RowsOf,
+    /// By expert: where its pairs begin; one more at the end.
+    starts: Shared<u32>,
+    /// By pair, sorted by expert: its token.
+    tokens: Shared<u32>,
+    /// By (token, choice): its pair.
+    pairs: Shared<u32>,
+}
+
+/// Sizes of a [`Scratch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sizes {
+    pub(crate) pairs: usize,
+    pub(crate) experts: usize,
+    pub(crate) width: usize,
+    pub(crate) inner: usize,
+    pub(crate) out: usize,
+    /// Of gate, up and down.
+    pub(crate) kinds: [ActivationKind; 3],
+}
+
+impl Sizes {
+    /// Bytes of a scratch, nearly.
+    pub(crate) fn bytes(&self) -> usize {
+        let per_pair = 4 * (3 * self.inner + self.out) + 3 * 4 * self.inner.max(self.width);
+        self.pairs.saturating_mul(per_pair)
+    }
+}
+
+impl Scratch {
+    pub(crate) fn new(sizes: Sizes, isa: Isa) -> Result<Self, DeviceError> {
+        let Sizes { pairs, experts, width, inner, out, kinds } = sizes;
+        let gate_x = Arc::new(Activations::new(kinds[0], pairs, width, isa)?);
+        let up_x = if kinds[1] == kinds[0] { gate_x.clone() } else { Arc::new(Activations::new(kinds[1], pairs, width, isa)?) };
+        Ok(Self {
+            x: [gate_x, up_x],
+            inner: Activations::new(kinds[2], pairs, inner, isa)?,
+            gate: RowsOf::new(pairs, inner)?,
+            up: RowsOf::new(pairs, inner)?,
+            act: RowsOf::new(pairs, inner)?,
+            down: RowsOf::new(pairs, out)?,
+            starts: Shared::new(experts + 1)?,
+            tokens: Shared::new(pairs)?,
+            pairs: Shared::new(pairs)?,
+        })
+    }
+}
+
+pub(crate) struct Experts {
+    pub(crate) x: RowsOf,
+    pub(crate) route: RowsOf,
+    pub(crate) out: RowsOf,
+    pub(crate) experts: Vec<Expert>,
+    pub(crate) f: Function,
+    pub(crate) scratch: Arc<Scratch>,
+    pub(crate) isa: Isa,
+}
+
+impl Experts {
+    /// Sorts the pairs by expert; one thread does it.
+    fn sort(&self, tokens: usize, top_k: usize) {
+        let s = &self.scratch;
+        // SAFETY: called by one thread between two barriers.
+        let (starts, of_token, of_pair) =
+            unsafe { (s.starts.part_mut(0..self.experts.len() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k)) };
+        starts.fill(0);
+        // SAFETY: the route was written before the barrier in front of this op.
+        let route = |t: usize| unsafe { self.route.row(t) };
+        (0..tokens).flat_map(|t| route::chosen(route(t))).for_each(|(e, _)| starts[e + 1] += 1);
+        for e in 0..self.experts.len() {
+            starts[e + 1] += starts[e];
+        }
+        // Each expert's start moves to its end while its pairs are placed, and is moved back afterwards.
+        for t in 0..tokens {
+            for (choice, (e, _)) in route::chosen(route(t)).enumerate() {
+                let pair = starts[e];
+                starts[e] += 1;
+                of_token[t * top_k + choice] = pair;
+                of_pair[pair as usize] = t as u32;
+            }
+        }
+        starts.rotate_right(1);
+        starts[0] = 0;
+    }
+    /// Runs `work` for each expert that was chosen, with its pairs.
+    fn each(&self, mut work: impl FnMut(usize, &Expert, Range<usize>)) {
+        // SAFETY: sorted before a barrier.
+        let starts = unsafe { self.scratch.starts.part(0..self.experts.len() + 1) };
+        for (i, expert) in self.experts.iter().enumerate() {
+            let pairs = starts[i] as usize..starts[i + 1] as usize;
+            if !pairs.is_empty() {
+                work(i, expert, pairs);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`SharedRows::new`].
+unsafe fn shared(rows: &RowsOf) -> SharedRows {
+    // SAFETY: passed on.
+    unsafe { SharedRows::new(rows.as_ptr(), rows.rows(), rows.width(), rows.stride()) }
+}
+
+impl WorkOp for Experts {
+    fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
+        let (tokens, top_k) = (view.batch.tokens.len(), self.route.width() / 2);
+        let s = &self.scratch;
+        if worker.index == 0 {
+            self.sort(tokens, top_k);
+        }
+        worker.barrier();
+        for pair in worker.chunk(tokens * top_k, 1) {
+            // SAFETY: sorted before the barrier; each pair's columns have one thread.
+            unsafe {
+                let token = s.tokens.part(pair..pair + 1)[0] as usize;
+                s.x[0].fill(pair, self.x.row(token));
+                if !Arc::ptr_eq(&s.x[0], &s.x[1]) {
+                    s.x[1].fill(pair, self.x.row(token));
+                }
+            }
+        }
+        worker.barrier();
+        // SAFETY: threads make disjoint rows, and read others' only behind a barrier.
+        let (gate, up, down) = unsafe { (shared(&s.gate), shared(&s.up), shared(&s.down)) };
+        let mut turn = 0;
+        self.each(|_, expert, pairs| {
+            let inner = expert.gate.rows();
+            // What does not divide evenly goes to another thread with each expert.
+            let turned = Worker { index: (worker.index + turn) % worker.count, ..*worker };
+            turn += 1;
+            let rows = turned.chunk(inner, STEP);
+            matmul(&expert.gate, &s.x[0], pairs.clone(), rows.clone(), &gate);
+            matmul(&expert.up, &s.x[1], pairs.clone(), rows.clone(), &up);
+            for pair in pairs {
+                // SAFETY: these rows are this thread's.
+                unsafe {
+                    let (gate, up) = (s.gate.part_mut(pair, rows.clone()), s.up.part_mut(pair, rows.clone()));
+                    let act = s.act.part_mut(pair, rows.clone());
+                    math::apply_times(self.isa, self.f, gate, up, act);
+                    if !rows.is_empty() {
+                        s.inner.fill_part(pair, rows.start, act);
+                    }
+                }
+            }
+        });
+        worker.barrier();
+        // The same rows for all experts, so that the sum over them needs no barrier.
+        let rows = worker.chunk(self.out.width(), STEP);
+        self.each(|_, expert, pairs| matmul(&expert.down, &s.inner, pairs, rows.clone(), &down));
+        for token in 0..tokens {
+            // SAFETY: these rows are this thread's; the route is older than the barrier in front of this op.
+            unsafe {
+                let out = self.out.part_mut(token, rows.clone());
+                out.fill(0.0);
+                let pairs = s.pairs.part(token * top_k..(token + 1) * top_k);
+                for (pair, (_, weight)) in pairs.iter().zip(route::chosen(self.route.row(token))) {
+                    let y = s.down.part_mut(*pair as usize, rows.clone());
+                    out.iter_mut().zip(y).for_each(|(o, y)| *o += weight * *y);
+                }
+            }
+        }
+    }
+}

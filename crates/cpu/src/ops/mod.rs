@@ -1,0 +1,55 @@
+//! What the CPU does for each op of a plan.
+//!
+//! Ops that look at one token at a time are [`RowOp`]s, written without any care for threads: the executor gives each
+//! row to one thread, and runs all row ops that follow each other on a row while it is in the cache. What crosses
+//! tokens, or is too large for one thread, is a [`WorkOp`], which divides its own work among the threads.
+//!
+//! Every op computes each number in an order that depends on nothing but the number's place in its own sequence.
+
+pub(crate) mod attention;
+pub(crate) mod binary;
+pub(crate) mod causal_conv;
+pub(crate) mod elementwise;
+pub(crate) mod embed;
+pub(crate) mod experts;
+pub(crate) mod gated_delta;
+pub(crate) mod glu;
+pub(crate) mod linear;
+pub(crate) mod math;
+pub(crate) mod norm;
+pub(crate) mod rope;
+pub(crate) mod route;
+pub(crate) mod select;
+pub(crate) mod simd;
+pub(crate) mod slice;
+
+use crate::{exec::step::StepView, pool::Worker};
+
+/// The row that a [`RowOp`] works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Number of the row, among tokens or among outputs.
+    pub(crate) index: usize,
+    /// The token in the batch that it belongs to.
+    pub(crate) token: usize,
+    /// The token's id.
+    pub(crate) id: u32,
+    /// The token's position in its sequence.
+    pub(crate) position: usize,
+    /// The token's span in the batch.
+    pub(crate) span: usize,
+}
+
+/// An op that makes a row from rows of the same token.
+pub(crate) trait RowOp: Send + Sync {
+    /// Writes the whole of `out`.
+    fn run(&self, view: &StepView<'_>, row: Row, inputs: &[&[f32]], out: &mut [f32]);
+}
+
+/// An op that all threads do together. It starts and ends with a barrier, made by the executor.
+pub(crate) trait WorkOp: Send + Sync {
+    /// Called by one thread, before the step.
+    fn prepare(&self) {}
+    /// Does this thread's part.
+    fn run(&self, view: &StepView<'_>, worker: &Worker<'_>);
+}

@@ -1,0 +1,60 @@
+//! Choosing experts.
+
+use super::{Row, RowOp};
+use crate::exec::step::StepView;
+use onebit_plan::Score;
+use std::sync::Arc;
+
+/// Writes (expert, weight) pairs: the expert's number as an f32 (exact below 2^24), highest score first.
+pub(crate) struct Route {
+    pub(crate) score: Score,
+    pub(crate) normalize: bool,
+    pub(crate) bias: Option<Arc<[f32]>>,
+    pub(crate) scale: f32,
+}
+
+/// The experts of a stored row, and their weights.
+pub(crate) fn chosen(row: &[f32]) -> impl Iterator<Item = (usize, f32)> {
+    row.as_chunks::<2>().0.iter().map(|[e, w]| (*e as usize, *w))
+}
+
+impl RowOp for Route {
+    fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
+        let logits = inputs[0];
+        let out = out.as_chunks_mut::<2>().0;
+        // What softmax needs of all logits; the scores themselves are then made one by one.
+        let (largest, sum) = match self.score {
+            Score::Softmax => {
+                let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                (largest, logits.iter().map(|l| (l - largest).exp()).sum())
+            }
+            Score::Sigmoid => (0.0, 1.0),
+        };
+        let score = |e: usize| match self.score {
+            Score::Softmax => (logits[e] - largest).exp() / sum,
+            Score::Sigmoid => 1.0 / (1.0 + (-logits[e]).exp()),
+        };
+        // Insertion into the best so far: a later expert must be strictly better. While choosing, the pair holds (expert, score and bias).
+        let mut len = 0;
+        for e in 0..logits.len() {
+            let rank = match &self.bias {
+                Some(bias) => score(e) + bias[e],
+                // Both scores grow with the logit, so that the logits give the order.
+                None => logits[e],
+            };
+            let mut at = len;
+            while at > 0 && rank > out[at - 1][1] {
+                at -= 1;
+            }
+            if at == out.len() {
+                continue;
+            }
+            len = (len + 1).min(out.len());
+            out[at..len].rotate_right(1);
+            out[at] = [e as f32, rank];
+        }
+        out.iter_mut().for_each(|[e, w]| *w = score(*e as usize));
+        let sum: f32 = if self.normalize { out.iter().map(|[_, w]| w).sum() } else { 1.0 };
+        out.iter_mut().for_each(|[_, w]| *w = *w / sum * self.scale);
+    }
+}
