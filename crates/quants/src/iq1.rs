@@ -24,7 +24,7 @@ use crate::codes::Codes;
 use crate::grids::{self, IQ1_LEVELS};
 use crate::lattice::{self, Lattice, Octet, shifted_octet};
 use crate::multiples::{self, Multiples};
-use crate::search::Fit;
+use crate::search::{Fit, FitSums};
 use half::f16;
 use std::sync::LazyLock;
 
@@ -83,7 +83,7 @@ fn eighths(code: u16, down: u16) -> [i8; 8] {
 }
 
 /// The grid in eighths, as codes are.
-static GRID: LazyLock<Lattice<8>> = LazyLock::new(|| Lattice::new(&grids::IQ1, &IQ1_LEVELS, 8));
+static GRID: LazyLock<Lattice<8, 2>> = LazyLock::new(|| Lattice::new(&grids::IQ1, &IQ1_LEVELS, 8));
 
 /// What [`scale`] makes of a code.
 const MULTIPLES: Multiples = Multiples { low: 0, high: 7, first: 0.125, step: 0.25 };
@@ -91,13 +91,12 @@ const MULTIPLES: Multiples = Multiples { low: 0, high: 7, first: 0.125, step: 0.
 /// The best points for values that share a shift, at scale `s`: those, whether the shift is down, and how they fit.
 fn shared_shift<const POINTS: usize>(x: &[f32], w: &[f32], s: f32) -> ([Octet; POINTS], bool, Fit) {
     let shifted = |shift: f32| {
-        let (mut points, mut total) = ([Octet::default(); POINTS], Fit::default());
+        let (mut points, mut sums) = ([Octet::default(); POINTS], FitSums::default());
         for ((x, w), point) in x.as_chunks::<8>().0.iter().zip(w.as_chunks::<8>().0).zip(&mut points) {
-            let (octet, fit) = shifted_octet(&GRID, x, w, s, shift);
-            *point = octet;
-            total = Fit { error: total.error + fit.error, rq: total.rq + fit.rq, qq: total.qq + fit.qq };
+            *point = shifted_octet(&GRID, x, w, s, shift);
+            sums.add(x, w, s, &point.q);
         }
-        (points, shift < 0.0, total)
+        (points, shift < 0.0, sums.fit())
     };
     let (up, down) = (shifted(1.0), shifted(-1.0));
     if down.2.error < up.2.error { down } else { up }

@@ -116,14 +116,14 @@ pub(crate) fn signed<const D: usize>(point: &[i8; D], signs: u8) -> [i8; D] {
 /// What [`scale`] makes of a code.
 const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 0.125, step: 0.25 };
 
-fn best_unit<const GROUPS: usize, const SIZE: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8>) -> Unit<GROUPS> {
+fn best_unit<const GROUPS: usize, const SIZE: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8, 2>) -> Unit<GROUPS> {
     let fit = |x: &[f32; SIZE], w: &[f32; SIZE], s| grid.fit(x, w, s);
     let ideal = |x: &[f32; SIZE], w: &[f32; SIZE]| lattice::best_scale(x, 43.0, 17.5, |s| fit(x, w, s));
     multiples::best_unit(x, w, MULTIPLES, ideal, fit)
 }
 
 /// The 32 points of a block.
-fn octets<const GROUPS: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8>, unit: &Unit<GROUPS>) -> [Octet; 32] {
+fn octets<const GROUPS: usize>(x: &[f32; 256], w: &[f32; 256], grid: &Signed<8, 2>, unit: &Unit<GROUPS>) -> [Octet; 32] {
     let (x, w) = (x.as_chunks::<8>().0, w.as_chunks::<8>().0);
     std::array::from_fn(|p| grid.octet(&x[p], &w[p], unit.scale(p * GROUPS / 32)))
 }
@@ -136,7 +136,8 @@ fn put_nibble_scales(unit: &Unit<16>, bytes: &mut [u8]) {
 
 impl EncodeBlock<256, 66> for Xxs {
     fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 66] {
-        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XXS, &IQ2_LEVELS, 1), even: true });
+        static GRID: LazyLock<Signed<8, 2>> =
+            LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XXS, &IQ2_LEVELS, 1), even: true });
         let unit = best_unit::<8, 32>(x, w, &GRID);
         let points = octets(x, w, &GRID, &unit);
         let mut b = [0; 66];
@@ -155,7 +156,8 @@ impl EncodeBlock<256, 66> for Xxs {
 
 impl EncodeBlock<256, 74> for Xs {
     fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 74] {
-        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XS, &IQ2_LEVELS, 1), even: true });
+        static GRID: LazyLock<Signed<8, 2>> =
+            LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_XS, &IQ2_LEVELS, 1), even: true });
         let unit = best_unit::<16, 16>(x, w, &GRID);
         let mut b = [0; 74];
         put_f16(&mut b, 0, unit.d);
@@ -170,7 +172,8 @@ impl EncodeBlock<256, 74> for Xs {
 
 impl EncodeBlock<256, 82> for S {
     fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 82] {
-        static GRID: LazyLock<Signed<8>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_S, &IQ2_LEVELS, 1), even: false });
+        static GRID: LazyLock<Signed<8, 2>> =
+            LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ2_S, &IQ2_LEVELS, 1), even: false });
         let unit = best_unit::<16, 16>(x, w, &GRID);
         let mut b = [0; 82];
         put_f16(&mut b, 0, unit.d);

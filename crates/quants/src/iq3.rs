@@ -77,7 +77,7 @@ impl Block<256, 110> for S {
 }
 
 /// The unit and the points, two for each 8 values. Points go up to `end`, with levels `step` apart.
-fn search(x: &[f32; 256], w: &[f32; 256], grid: &Signed<4>, multiples: Multiples, end: f32, step: f32) -> (Unit<8>, [Octet; 32]) {
+fn search(x: &[f32; 256], w: &[f32; 256], grid: &Signed<4, 7>, multiples: Multiples, end: f32, step: f32) -> (Unit<8>, [Octet; 32]) {
     let fit = |x: &[f32; 32], w: &[f32; 32], s| grid.fit(x, w, s);
     let ideal = |x: &[f32; 32], w: &[f32; 32]| lattice::best_scale(x, end, step, |s| fit(x, w, s));
     let unit = multiples::best_unit(x, w, multiples, ideal, fit);
@@ -88,7 +88,7 @@ fn search(x: &[f32; 256], w: &[f32; 256], grid: &Signed<4>, multiples: Multiples
 
 impl EncodeBlock<256, 98> for Xxs {
     fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 98] {
-        static GRID: LazyLock<Signed<4>> =
+        static GRID: LazyLock<Signed<4, 7>> =
             LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ3_XXS, &IQ3_XXS_LEVELS, 1), even: true });
         const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 0.25, step: 0.5 };
         let (unit, points) = search(x, w, &GRID, MULTIPLES, 62.0, 8.0);
@@ -109,7 +109,8 @@ impl EncodeBlock<256, 98> for Xxs {
 
 impl EncodeBlock<256, 110> for S {
     fn encode(x: &[f32; 256], w: &[f32; 256]) -> [u8; 110] {
-        static GRID: LazyLock<Signed<4>> = LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ3_S, &IQ3_S_LEVELS, 1), even: false });
+        static GRID: LazyLock<Signed<4, 7>> =
+            LazyLock::new(|| Signed { lattice: Lattice::new(&grids::IQ3_S, &IQ3_S_LEVELS, 1), even: false });
         const MULTIPLES: Multiples = Multiples { low: 0, high: 15, first: 1.0, step: 2.0 };
         let (unit, points) = search(x, w, &GRID, MULTIPLES, 15.0, 2.0);
         let mut b = [0; 110];

@@ -115,22 +115,43 @@ impl Fit {
 /// Partial sums kept side by side, so that they can be vectors.
 pub(crate) const LANES: usize = 8;
 
+/// The sums of a [`Fit`] while they grow.
+#[derive(Default)]
+pub(crate) struct FitSums {
+    error: [f32; LANES],
+    rq: [f32; LANES],
+    qq: [f32; LANES],
+}
+
+impl FitSums {
+    /// Adds values `x` with weights `w` that are stored as `s q`.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, x: &[f32; LANES], w: &[f32; LANES], s: f32, q: &[f32; LANES]) {
+        for i in 0..LANES {
+            let r = x[i] - s * q[i];
+            let wq = w[i] * q[i];
+            self.error[i] += w[i] * r * r;
+            self.rq[i] += wq * r;
+            self.qq[i] += wq * q[i];
+        }
+    }
+
+    /// The sums.
+    #[inline(always)]
+    pub(crate) fn fit(self) -> Fit {
+        Fit { error: sum(self.error), rq: sum(self.rq), qq: sum(self.qq) }
+    }
+}
+
 /// Fits the group with scale `s` and the nearest codes. The length is a multiple of 8.
 #[inline(always)]
 pub(crate) fn fit<L: Levels>(x: &[f32], w: &[f32], s: f32) -> Fit {
     let inverse = inverse(s);
-    let (mut error, mut rq, mut qq) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    let mut sums = FitSums::default();
     for (x, w) in x.as_chunks::<LANES>().0.iter().zip(w.as_chunks::<LANES>().0) {
-        for i in 0..LANES {
-            let q = L::nearest(x[i] * inverse);
-            let r = x[i] - s * q;
-            let wq = w[i] * q;
-            error[i] += w[i] * r * r;
-            rq[i] += wq * r;
-            qq[i] += wq * q;
-        }
+        sums.add(x, w, s, &x.map(|x| L::nearest(x * inverse)));
     }
-    Fit { error: sum(error), rq: sum(rq), qq: sum(qq) }
+    sums.fit()
 }
 
 /// The sum of partial sums.
