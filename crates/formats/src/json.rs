@@ -1,12 +1,23 @@
-//! JSON of a model's folder, read strictly: one value, an object, no key twice.
+//! JSON of model files, read strictly: one value, no key twice, and nothing built that a limit does not bound.
 
-use crate::{Error, Result};
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use crate::{Error, Result, bytes::quote};
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::{Map, Number, Value};
-use std::{borrow::Cow, fmt, path::Path};
+use std::{borrow::Cow, collections::HashSet, fmt, path::Path};
+
+/// The most bytes of a file that is built as a tree of values; each of its bytes may take 16 in memory. Known `config.json` have up to 200 kB.
+const TREE_LIMIT: usize = 4 << 20;
+/// The most bytes of one string.
+const STRING_LIMIT: usize = 4 << 20;
 
 /// Parses `text` as an object. Python's `NaN`, `Infinity` and `-Infinity`, which some `config.json` hold, become strings of that name.
 pub(crate) fn object(path: &Path, text: &str) -> Result<Map<String, Value>> {
+    if text.len() > TREE_LIMIT {
+        return Err(Error::invalid(path, format!("has {} bytes; the limit is {TREE_LIMIT}", text.len())));
+    }
     let text = quote_non_finite(text);
     let mut de = serde_json::Deserializer::from_str(&text);
     let value = Strict.deserialize(&mut de).and_then(|v| de.end().map(|()| v)).map_err(|e| not_json(path, &text, e))?;
@@ -16,12 +27,77 @@ pub(crate) fn object(path: &Path, text: &str) -> Result<Map<String, Value>> {
     }
 }
 
+/// Parses `text` as a `T`, which does not build more than its own limits allow.
+pub(crate) fn typed<'a, T: Deserialize<'a>>(path: &Path, text: &'a str) -> Result<T> {
+    long_string(path, text)?;
+    serde_json::from_str(text).map_err(|e| not_json(path, text, e))
+}
+
 /// An error of serde_json, or what the file is in truth.
-pub(crate) fn not_json(path: &Path, text: &str, error: serde_json::Error) -> Error {
-    match crate::probe::mistaken(text.as_bytes()) {
-        Some(what) => Error::invalid(path, what),
-        None => Error::invalid(path, format!("JSON: {error}")),
+fn not_json(path: &Path, text: &str, error: serde_json::Error) -> Error {
+    if let Some(what) = crate::probe::mistaken(text.as_bytes()) {
+        return Error::invalid(path, what);
     }
+    // The message may hold a whole string of the file.
+    let message = error.to_string();
+    let mut short: String = message.chars().take(300).collect();
+    if short.len() < message.len() {
+        short.push('…');
+    }
+    Error::invalid(path, format!("JSON: {short}"))
+}
+
+/// Refuses a string literal above [`STRING_LIMIT`]: messages of serde_json quote what they did not expect.
+fn long_string(path: &Path, text: &str) -> Result<()> {
+    let mut quotes = text.bytes().enumerate().filter(|(_, b)| *b == b'"').map(|(i, _)| i);
+    let mut last = 0;
+    // Whatever lies between two quotation marks is at least as long as a string without escaped ones.
+    let long = quotes.any(|at| at - std::mem::replace(&mut last, at) > STRING_LIMIT) || text.len() - last > STRING_LIMIT;
+    match long {
+        true => {
+            Err(Error::invalid(path, format!("JSON: more than {STRING_LIMIT} bytes without a quotation mark; strings may not be so long")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// An object whose values are strings, as `__metadata__` and `weight_map` are, in order; at most `MOST` of them.
+pub(crate) struct Pairs<'a, const MOST: usize>(pub(crate) Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+/// A string, borrowed where it has no escapes.
+#[derive(Deserialize)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+impl<'de, const MOST: usize> Deserialize<'de> for Pairs<'de, MOST> {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Self, D::Error> {
+        struct PairsVisitor<const MOST: usize>;
+        impl<'de, const MOST: usize> Visitor<'de> for PairsVisitor<MOST> {
+            type Value = Pairs<'de, MOST>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de, MOST>, A::Error> {
+                let mut pairs = Vec::new();
+                let mut names = HashSet::new();
+                while let Some((Text(name), Text(value))) = map.next_entry()? {
+                    if pairs.len() == MOST {
+                        return Err(A::Error::custom(format_args!("more than {MOST} keys in one object")));
+                    }
+                    if !names.insert(name.clone()) {
+                        return Err(twice(&name));
+                    }
+                    pairs.push((name, value));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        de.deserialize_map(PairsVisitor::<MOST>)
+    }
+}
+
+/// The error of a key that an object has twice.
+pub(crate) fn twice<E: serde::de::Error>(key: &str) -> E {
+    E::custom(format_args!("key {} appears twice in one object", quote(key.as_bytes())))
 }
 
 /// Puts quotes around the non-finite numbers that Python's json module writes; text inside strings stays as it is.
@@ -101,7 +177,7 @@ impl<'de> Visitor<'de> for Strict {
         let mut out = Map::new();
         while let Some(key) = map.next_key::<String>()? {
             if out.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("key {} appears twice in one object", crate::bytes::quote(key.as_bytes()))));
+                return Err(twice(&key));
             }
             let value = map.next_value_seed(Strict)?;
             out.insert(key, value);

@@ -46,20 +46,18 @@ impl Mapping {
         let end = offset.saturating_add(len).min(self.map.len());
         // The last page of the file holds nothing else, even where the file does not fill it.
         let end = if end == self.map.len() { end.next_multiple_of(page) } else { end / page * page };
-        self.advise(offset.next_multiple_of(page), end, Advice::LinuxDontNeed);
+        self.advise(offset.min(self.map.len()).next_multiple_of(page), end, Advice::LinuxDontNeed);
     }
     /// Tells the kernel that these bytes will be read soon and in order: it reads ahead further, and starts now.
     pub fn advise_sequential(&self, offset: usize, len: usize) {
-        let end = offset.saturating_add(len).min(self.map.len());
-        let start = offset / rustix::param::page_size() * rustix::param::page_size();
+        let (start, end) = self.pages(offset, len);
         self.advise(start, end, Advice::Sequential);
         self.advise(start, end, Advice::WillNeed);
     }
     /// Brings these bytes' pages in now (`MADV_POPULATE_READ`), so that no later read waits for a page fault.
     /// Blocks until they are there; where the kernel is older than 5.14 it only starts to read ahead.
     pub fn populate(&self, offset: usize, len: usize) {
-        let end = offset.saturating_add(len).min(self.map.len());
-        let start = offset / rustix::param::page_size() * rustix::param::page_size();
+        let (start, end) = self.pages(offset, len);
         if !self.advise(start, end, Advice::LinuxPopulateRead) {
             self.advise(start, end, Advice::WillNeed);
         }
@@ -68,6 +66,11 @@ impl Mapping {
     /// read-only files) can give: fewer TLB misses when weights are read in place. A hint; nothing follows from a refusal.
     pub fn advise_huge_pages(&self) {
         self.advise(0, self.map.len(), Advice::LinuxHugepage);
+    }
+    /// The range from the page of its first byte to its end, cut to the file.
+    fn pages(&self, offset: usize, len: usize) -> (usize, usize) {
+        let page = rustix::param::page_size();
+        (offset / page * page, offset.saturating_add(len).min(self.map.len()))
     }
     /// Advises on the bytes `start..end`, `start` being on a page. Whether the kernel took the advice.
     fn advise(&self, start: usize, end: usize, advice: Advice) -> bool {

@@ -61,9 +61,10 @@ impl Writer {
 
 /// Magic, version, and a Python dictionary padded so that the data lies on a multiple of 64.
 fn header(shape: &[usize]) -> Vec<u8> {
-    let dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
-    // `(3, )` is a tuple of one; `(2, 3, )` is one of two.
-    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", dims.trim_end_matches(' '));
+    let dims: Vec<String> = shape.iter().map(usize::to_string).collect();
+    // As Python prints a tuple: one of one element has a comma.
+    let comma = if dims.len() == 1 { "," } else { "" };
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     let len = (out.len() + 2 + dict.len() + 1).next_multiple_of(64) - out.len() - 2;
     out.extend((len as u16).to_le_bytes());

@@ -39,7 +39,7 @@ fn every_fault_has_its_message() {
             Raw::head(0, 3).bytes(&[0; 30]),
             "the number of key-value pairs is 3, but the 30 bytes up to the end of the file can hold at most 2",
         ),
-        (array(4, 1 << 63, &[]), "the number of elements of metadata `k` is 9223372036854775808; the limit is 8388608"),
+        (array(4, 1 << 63, &[]), "the number of elements of metadata `k` is 9223372036854775808; the limit is 4194304"),
         (
             array(4, 5, &[0; 19]),
             "the number of elements of metadata `k` is 5, but the 19 bytes up to the end of the file can hold at most 4",

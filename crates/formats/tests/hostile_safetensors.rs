@@ -20,7 +20,7 @@ fn every_fault_has_its_message() {
             b.0, b.1, c.0, c.1
         )
     };
-    let long = format!(r#"{{"{}":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}}}"#, "n".repeat(10 << 20));
+    let long = |n: usize| format!(r#"{{"{}":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}}}"#, "n".repeat(n));
     let deep = format!("{{\"x\":{}", "[".repeat(1 << 20));
     let mut beyond = safetensors(GOOD, 8);
     beyond[..8].copy_from_slice(&200u64.to_le_bytes());
@@ -36,30 +36,28 @@ fn every_fault_has_its_message() {
         (binary, "the header is not UTF-8 at byte 10"),
         (safetensors("[]", 0), "the header does not start with `{`"),
         (safetensors("", 8), "the header does not start with `{`"),
-        (safetensors("{nonsense", 0), "header: key must be a string at line 1 column 2"),
-        (safetensors("{} x", 0), "header: trailing characters"),
-        (safetensors(&deep, 0), "header: tensor `x`: invalid type: sequence"),
-        (safetensors(r#"{"x":{"dtype":"F32","shape":[2]}}"#, 8), "header: tensor `x`: missing field `data_offsets`"),
-        (safetensors(r#"{"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}}"#, 8), "header: tensor `x`: invalid type: integer `7`"),
-        (safetensors(r#"{"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}"#, 8), "header: tensor `x`: invalid value: integer `-2`"),
-        (safetensors(r#"{"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}}"#, 8), "header: tensor `x`: invalid type: floating point"),
-        (
-            safetensors(r#"{"x":{"dtype":"F32","shape":[1e30],"data_offsets":[0,8]}}"#, 8),
-            "header: tensor `x`: invalid type: floating point",
-        ),
+        (safetensors("{nonsense", 0), "JSON: key must be a string at line 1 column 2"),
+        (safetensors("{} x", 0), "JSON: trailing characters"),
+        (safetensors(&deep, 0), "JSON: tensor `x`: invalid type: sequence"),
+        (safetensors(r#"{"x":{"dtype":"F32","shape":[2]}}"#, 8), "JSON: tensor `x`: missing field `data_offsets`"),
+        (safetensors(r#"{"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}}"#, 8), "JSON: tensor `x`: invalid type: integer `7`"),
+        (safetensors(r#"{"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}"#, 8), "JSON: tensor `x`: invalid value: integer `-2`"),
+        (safetensors(r#"{"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}}"#, 8), "JSON: tensor `x`: invalid type: floating point"),
+        (safetensors(r#"{"x":{"dtype":"F32","shape":[1e30],"data_offsets":[0,8]}}"#, 8), "JSON: tensor `x`: invalid type: floating point"),
         (
             safetensors(r#"{"x":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 8),
-            "header: tensor `x`: duplicate field `dtype`",
+            "JSON: tensor `x`: duplicate field `dtype`",
         ),
         (safetensors(r#"{"x":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]}}"#, 8), "tensor `x`: more than 8 dimensions"),
-        (safetensors(r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}"#, 8), "header: tensor `x`:"),
-        (safetensors(&format!("{},{}", &GOOD[..GOOD.len() - 1], &GOOD[1..]), 8), "header: `x` appears twice"),
-        (safetensors(&GOOD.replace("\"x\"", "\"\""), 8), "header: the name `` has 0 bytes; it may have 1 to 1024"),
-        (safetensors(&long, 8), "has 10485760 bytes; it may have 1 to 1024"),
-        (safetensors(r#"{"__metadata__":{"a":"1","a":"2"}}"#, 0), "header: a key of `__metadata__` appears twice"),
-        (safetensors(r#"{"__metadata__":{"a":1}}"#, 0), "header: invalid type: integer `1`, expected a string"),
-        (safetensors(r#"{"__metadata__":[]}"#, 0), "expected an object of texts as `__metadata__`"),
-        (safetensors(r#"{"__metadata__":{},"__metadata__":{}}"#, 0), "header: `__metadata__` appears twice"),
+        (safetensors(r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}"#, 8), "JSON: tensor `x`:"),
+        (safetensors(&format!("{},{}", &GOOD[..GOOD.len() - 1], &GOOD[1..]), 8), "JSON: key `x` appears twice in one object"),
+        (safetensors(&GOOD.replace("\"x\"", "\"\""), 8), "JSON: the name `` has 0 bytes; it may have 1 to 1024"),
+        (safetensors(&long(1 << 20), 8), "has 1048576 bytes; it may have 1 to 1024"),
+        (safetensors(&long(10 << 20), 8), "JSON: more than 4194304 bytes without a quotation mark"),
+        (safetensors(r#"{"__metadata__":{"a":"1","a":"2"}}"#, 0), "JSON: key `a` appears twice in one object"),
+        (safetensors(r#"{"__metadata__":{"a":1}}"#, 0), "JSON: invalid type: integer `1`, expected a string"),
+        (safetensors(r#"{"__metadata__":[]}"#, 0), "invalid type: sequence, expected an object of strings"),
+        (safetensors(r#"{"__metadata__":{},"__metadata__":{}}"#, 0), "JSON: key `__metadata__` appears twice in one object"),
         (safetensors(&tensor("F4", "[4]", 0, 2), 2), "tensor `x` has type `F4`, which is not read"),
         (safetensors(&tensor("f32", "[2]", 0, 8), 8), "tensor `x` has type `f32`, which is not read"),
         (safetensors(&tensor("Q8_0", "[32]", 0, 34), 34), "tensor `x` has type `Q8_0`, which is not read"),
@@ -186,12 +184,13 @@ fn shards() {
     ] {
         refused(&[(A, &a), (INDEX, index(&format!(r#"{{"a":"{evil}"}}"#)).as_bytes())], "which is not a plain name of a safetensors file");
     }
-    refused(&[(INDEX, index("{\"a\":7}").as_bytes())], "puts `a` in `7`, which is not a plain name");
-    refused(&[(INDEX, index("[]").as_bytes())], "has no object `weight_map`");
-    refused(&[(INDEX, b"{}")], "has no object `weight_map`");
-    refused(&[(INDEX, b"[1]")], "should hold a JSON object");
+    refused(&[(INDEX, index("{\"a\":7}").as_bytes())], "JSON: invalid type: integer `7`, expected a string");
+    refused(&[(INDEX, index("[]").as_bytes())], "JSON: invalid type: sequence, expected an object of strings");
+    refused(&[(INDEX, b"{}")], "has no `weight_map`");
+    refused(&[(INDEX, b"[1]")], "JSON: invalid type: sequence, expected an object");
+    refused(&[(INDEX, b"{\"weight_map\":{},\"weight_map\":{}}")], "key `weight_map` appears twice in one object");
     refused(&[(INDEX, b"{\"weight_map\":{\"a\":\"x.safetensors\",\"a\":\"y.safetensors\"}}")], "key `a` appears twice in one object");
-    refused(&[(INDEX, &b"[".repeat(1 << 20))], "JSON: recursion limit exceeded");
+    refused(&[(INDEX, &b"[".repeat(1 << 20))], "JSON: invalid type: sequence, expected an object");
     refused(&[(INDEX, b"<!doctype html>")], "is an HTML page");
     refused(&[("x.safetensors.index.json", b"{}"), ("y.safetensors.index.json", b"{}")], "has 2 indices");
 }
@@ -210,6 +209,11 @@ fn folders_without_weights_say_so() {
     refused(&[("model.safetensors", &good), ("config.json", b"{\"a\":1,\"a\":2}")], "config.json: JSON: key `a` appears twice");
     refused(&[("model.safetensors", &good), ("config.json", b"{\"a\":{\"b\":1,\"b\":1}}")], "key `b` appears twice");
     refused(&[("model.safetensors", &good), ("config.json", b"{\"a\":1}}")], "JSON: trailing characters");
+    refused(&[("model.safetensors", &good), ("config.json", &b"{\"a\":".repeat(1000))], "JSON: recursion limit exceeded");
+    refused(
+        &[("model.safetensors", &good), ("config.json", &b"[".repeat(5 << 20))],
+        "config.json: has 5242880 bytes; the limit is 4194304",
+    );
     refused(&[("model.safetensors", &good), ("config.json", b"\xff{}")], "config.json: is not UTF-8 text (at byte 0)");
     refused(&[("model.safetensors", &good), ("generation_config.json", b"null")], "generation_config.json: should hold a JSON object");
     let f = folder(&[("pytorch_model.bin", b"PK\x03\x04\0"), ("config.json", b"{}")]);

@@ -11,11 +11,11 @@ use onebit_quants::from_ggml_id_sized;
 use std::{collections::HashSet, path::Path};
 
 /// The most bytes of header that are read. Known files have up to 20 MB, vocabularies of 260,000 tokens included.
-const HEADER_LIMIT: usize = 256 << 20;
+const HEADER_LIMIT: usize = 64 << 20;
 /// The most key-value pairs.
 const PAIR_LIMIT: usize = 1 << 16;
-/// The most array elements in all pairs together.
-const ELEMENT_LIMIT: usize = 1 << 23;
+/// The most array elements in all pairs together. The largest vocabularies known have 1.3 million, merges and types included.
+const ELEMENT_LIMIT: usize = 1 << 22;
 /// The most tensors. The largest known models have some 3,000 (experts are stored together).
 const TENSOR_LIMIT: usize = 1 << 17;
 /// The most bytes of a key, from the format's description.
@@ -40,7 +40,7 @@ pub(crate) fn is_gguf(start: &[u8]) -> bool {
 /// Reads the header of the file `path`, whose bytes are `file`.
 pub(crate) fn header(path: &Path, file: &[u8]) -> Result<Header> {
     let (head, end) =
-        if file.len() > HEADER_LIMIT { (&file[..HEADER_LIMIT], "the limit of 256 MiB for headers") } else { (file, "the end of the file") };
+        if file.len() > HEADER_LIMIT { (&file[..HEADER_LIMIT], "the limit of 64 MiB for headers") } else { (file, "the end of the file") };
     let mut c = Cursor::new(path, head, end);
     if !is_gguf(file) {
         let what = probe::mistaken(file).unwrap_or("is not a GGUF file: it does not start with `GGUF`");

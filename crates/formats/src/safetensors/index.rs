@@ -5,13 +5,21 @@ use crate::{
     Error, Result, Tensor,
     bytes::quote,
     folder::{Folder, plain},
-    json,
+    json::{self, Pairs, Text, twice},
 };
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+/// The most tensors of an index. The largest known has 210,000.
+const WEIGHT_LIMIT: usize = 1 << 19;
 
 /// The tensors of the folder's safetensors, `None` where it has none. `names` are the folder's files.
 ///
@@ -50,20 +58,17 @@ fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
     let path = folder.path().join(name);
     let fault = |what: String| Error::invalid(&path, what);
     let text = folder.text(name)?.unwrap_or_default();
-    let index = json::object(&path, &text)?;
-    let Some(Value::Object(map)) = index.get("weight_map") else {
-        return Err(fault("has no object `weight_map`".into()));
+    let Index(Some(Pairs(pairs))) = json::typed(&path, &text)? else {
+        return Err(fault("has no `weight_map`".into()));
     };
-    let mut shards = BTreeSet::new();
-    for (tensor, shard) in map {
-        match shard {
-            Value::String(s) if plain(s) && s.ends_with(".safetensors") => shards.insert(s.as_str()),
-            _ => {
-                let (tensor, shard) = (quote(tensor.as_bytes()), quote(shard.to_string().as_bytes()));
-                return Err(fault(format!("`weight_map` puts {tensor} in {shard}, which is not a plain name of a safetensors file")));
-            }
-        };
+    for (tensor, shard) in &pairs {
+        if !plain(shard) || !shard.ends_with(".safetensors") {
+            let (tensor, shard) = (quote(tensor.as_bytes()), quote(shard.as_bytes()));
+            return Err(fault(format!("`weight_map` puts {tensor} in {shard}, which is not a plain name of a safetensors file")));
+        }
     }
+    let map: HashMap<&str, &str> = pairs.iter().map(|(t, s)| (&**t, &**s)).collect();
+    let shards: BTreeSet<&str> = map.values().copied().collect();
     let mut missing = Vec::new();
     let mut paths = Vec::new();
     for shard in shards {
@@ -81,9 +86,9 @@ fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
     for (shard, path) in paths {
         for tensor in open_file(&path)? {
-            let listed = map.get(tensor.name()).and_then(Value::as_str);
+            let listed = map.get(tensor.name());
             // A tensor that the index forgot is still loaded, as transformers does. Where two shards have it, the index decides.
-            if listed.is_some_and(|l| l != shard) {
+            if listed.is_some_and(|l| *l != shard) {
                 continue;
             }
             if let Some(old) = tensors.insert(tensor.name().to_owned(), tensor) {
@@ -92,9 +97,35 @@ fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
             }
         }
     }
-    if let Some((tensor, shard)) = map.iter().find(|(t, _)| !tensors.contains_key(*t)) {
-        let shard = shard.as_str().unwrap_or_default();
+    if let Some((tensor, shard)) = pairs.iter().find(|(t, _)| !tensors.contains_key(&**t)) {
         return Err(fault(format!("says that tensor {} is in {shard}, but it is not", quote(tensor.as_bytes()))));
     }
     Ok(tensors)
+}
+
+/// An index: the file of each tensor. Other keys (`metadata`) say nothing that the shards do not.
+struct Index<'a>(Option<Pairs<'a, WEIGHT_LIMIT>>);
+
+impl<'de> Deserialize<'de> for Index<'de> {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Self, D::Error> {
+        struct IndexVisitor;
+        impl<'de> Visitor<'de> for IndexVisitor {
+            type Value = Index<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Index<'de>, A::Error> {
+                let mut index = Index(None);
+                while let Some(Text(key)) = map.next_key()? {
+                    if key != "weight_map" {
+                        map.next_value::<IgnoredAny>()?;
+                    } else if index.0.replace(map.next_value()?).is_some() {
+                        return Err(twice(&key));
+                    }
+                }
+                Ok(index)
+            }
+        }
+        de.deserialize_map(IndexVisitor)
+    }
 }

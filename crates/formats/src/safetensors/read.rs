@@ -4,6 +4,7 @@ use super::{HEADER_LIMIT, METADATA, PREFIX};
 use crate::{
     Error, Mapping, Result, Tensor,
     bytes::quote,
+    json::{self, Pairs, Text, twice},
     layout::{Entry, product},
     probe,
 };
@@ -19,7 +20,9 @@ const DIMENSIONS: usize = 8;
 /// The most bytes of a tensor's name.
 const NAME_LIMIT: usize = 1024;
 /// The most tensors in one file.
-const TENSOR_LIMIT: usize = 1 << 18;
+const TENSOR_LIMIT: usize = 1 << 17;
+/// The most texts in `__metadata__`.
+const TEXT_LIMIT: usize = 1 << 14;
 
 /// Whether a file that starts so could be safetensors: a header's length, then an object.
 pub(crate) fn is_safetensors(start: &[u8]) -> bool {
@@ -50,14 +53,14 @@ pub(crate) fn header(path: &Path, file: &[u8]) -> Result<Vec<Entry>> {
         return Err(fault(format!("the header's length is {len}; the limit is {HEADER_LIMIT}. Is this a safetensors file?")));
     }
     let len = len as usize;
-    let Some((json, data)) = rest.split_at_checked(len) else {
+    let Some((head, data)) = rest.split_at_checked(len) else {
         return Err(fault(format!("the header's length is {len}, but only {} bytes follow; the file is cut short", rest.len())));
     };
-    if json.first() != Some(&b'{') {
+    if head.first() != Some(&b'{') {
         return Err(fault("the header does not start with `{`; is this a safetensors file?".into()));
     }
-    let json = std::str::from_utf8(json).map_err(|e| fault(format!("the header is not UTF-8 at byte {}", PREFIX + e.valid_up_to())))?;
-    let head: Head<'_> = serde_json::from_str(json).map_err(|e| fault(format!("header: {e}")))?;
+    let text = std::str::from_utf8(head).map_err(|e| fault(format!("the header is not UTF-8 at byte {}", PREFIX + e.valid_up_to())))?;
+    let head: Head<'_> = json::typed(path, text)?;
     place(path, head.0, PREFIX + len, data.len())
 }
 
@@ -147,10 +150,11 @@ impl<'de> Visitor<'de> for HeadVisitor {
                 return Err(A::Error::custom(format_args!("the name {} has {len} bytes; it may have 1 to {NAME_LIMIT}", shown())));
             }
             if !names.insert(name.clone()) {
-                return Err(A::Error::custom(format_args!("{} appears twice", shown())));
+                return Err(twice(&name));
             }
             if name == METADATA {
-                map.next_value::<FreeText>()?;
+                // Nothing in it says how to read the tensors; it is checked, and not kept.
+                map.next_value::<Pairs<'de, TEXT_LIMIT>>()?;
                 continue;
             }
             if infos.len() == TENSOR_LIMIT {
@@ -161,36 +165,6 @@ impl<'de> Visitor<'de> for HeadVisitor {
             infos.push((name, Info { dtype: raw.dtype.0, shape: raw.shape.0, begin, end }));
         }
         Ok(Head(infos))
-    }
-}
-
-/// A string, borrowed where it has no escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// `__metadata__`: names and texts. Checked, and not kept: nothing in it says how to read the tensors.
-struct FreeText;
-
-impl<'de> Deserialize<'de> for FreeText {
-    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = FreeText;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts as `__metadata__`")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FreeText, A::Error> {
-                let mut names = HashSet::new();
-                while let Some(Text(name)) = map.next_key()? {
-                    map.next_value::<Text<'de>>()?;
-                    if !names.insert(name) {
-                        return Err(A::Error::custom("a key of `__metadata__` appears twice"));
-                    }
-                }
-                Ok(FreeText)
-            }
-        }
-        de.deserialize_map(Pairs)
     }
 }
 

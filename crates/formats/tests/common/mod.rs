@@ -1,6 +1,8 @@
 //! What the tests share.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, reason = "a test's; each file uses some of it")]
 
+pub mod counting;
+
 use std::path::{Path, PathBuf};
 
 /// A file of `tests/data`.

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Makes the files of this folder with the packages `gguf` (0.19) and `safetensors` (0.8), which know nothing of 1bit.
 
-    pip install gguf==0.19.0 safetensors==0.8.0 numpy && python3 make.py
+    pip install gguf==0.19.0 safetensors==0.8.0 numpy && python3 make.py SmolLM2-135M-Instruct.Q4_1.gguf FIXTURES/llama
 
 `expected.json` holds, for every tensor of every file, its type, shape and values as those packages decode them.
 """
 import json
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import gguf
@@ -155,3 +157,51 @@ expected["small.safetensors"] = {
     "b": {"type": "I8", "shape": [3], "values": [1.0, 2.0, 3.0]},
 }
 Path("expected.json").write_text(json.dumps(expected, indent=None, separators=(",", ":")) + "\n")
+
+# A real file made small: SmolLM2's GGUF (its path is the first argument) with arrays cut to 48 elements and tensors to 2 rows.
+if len(sys.argv) > 1:
+    r = gguf.GGUFReader(sys.argv[1])
+    w = gguf.GGUFWriter("smollm2-cut.gguf", "llama")
+    for field in r.fields.values():
+        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        value = field.contents()
+        if field.types[0] == gguf.GGUFValueType.ARRAY:
+            value = value[:48]
+            w.add_key_value(field.name, value, field.types[0], sub_type=field.types[1])
+        else:
+            w.add_key_value(field.name, value, field.types[0])
+    for t in r.tensors:
+        if t.name.startswith("blk.") and not t.name.startswith("blk.0."):
+            continue
+        w.add_tensor(t.name, t.data[:2] if t.data.ndim == 2 else t.data, raw_dtype=t.tensor_type)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+# A real folder made small: the second argument is a folder with config.json and model.safetensors. Two shards, rows cut.
+if len(sys.argv) > 2:
+    source, to = Path(sys.argv[2]), Path("llama-cut")
+    to.mkdir(exist_ok=True)
+    shutil.copy(source / "config.json", to)
+    json_bytes, data = (source / "model.safetensors").read_bytes(), None
+    length = int.from_bytes(json_bytes[:8], "little")
+    header, data = json.loads(json_bytes[8 : 8 + length]), json_bytes[8 + length :]
+    header.pop("__metadata__", None)
+    names = sorted(header)
+    weight_map = {}
+    for i, part in enumerate([names[: len(names) // 2], names[len(names) // 2 :]]):
+        file = f"model-{i + 1:05}-of-00002.safetensors"
+        tensors = {}
+        for name in part:
+            info = header[name]
+            begin, _ = info["data_offsets"]
+            shape = [2, 4] if len(info["shape"]) == 2 else [4]
+            raw = np.frombuffer(data[begin : begin + 2 * int(np.prod(shape))], "<u2").reshape(shape)
+            assert info["dtype"] == "BF16"
+            tensors[name] = spec("bfloat16", raw)
+            weight_map[name] = file
+        serialize_file(tensors, str(to / file), {"format": "pt"})
+    index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
+    (to / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
