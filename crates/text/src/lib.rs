@@ -7,9 +7,10 @@
 //! What a file asks for is done exactly or refused by name; nothing is guessed.
 
 mod error;
-mod template;
+pub mod template;
 pub mod tokenizer;
 
 pub use error::{Error, Result};
 
+pub use template::{ChatTemplate, Render};
 pub use tokenizer::{Decoder, Encode, Tokenizer};

@@ -1,9 +1,12 @@
 //! Published vocabularies against what transformers computed with them (`shared/vectors/text`).
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{ids, json, published, read, shared};
-use onebit_text::{Encode, Tokenizer};
+use onebit_text::{ChatTemplate, Encode, Error, Render, Tokenizer};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -52,4 +55,56 @@ fn deepseek_v3() {
 #[test]
 fn gemma3() {
     check("gemma3");
+}
+
+/// The chats of a vectors file through the template in `tokenizer_config.json`.
+fn check_chats(name: &str, errors: usize) {
+    let (Some(vectors), Some(folder)) = (shared(&format!("vectors/text/{name}.json")), published(name)) else { return };
+    let config = json(&folder.join("tokenizer_config.json"));
+    let token = |name: &str| config[name].as_str().or(config[name]["content"].as_str()).unwrap_or_default().to_owned();
+    let template = ChatTemplate::new(config["chat_template"].as_str().unwrap(), &token("bos_token"), &token("eos_token")).unwrap();
+    let mut failed = 0;
+    for chat in json(&vectors)["chats"].as_array().unwrap() {
+        let args = chat["args"].as_object().unwrap();
+        let mut options = Render { tools: args.get("tools").cloned(), ..Render::default() };
+        for (name, value) in args {
+            match (name.as_str(), value) {
+                ("messages" | "tools", _) => {}
+                ("add_generation_prompt", Value::Bool(yes)) => options.add_generation_prompt = *yes,
+                ("continue_final_message", Value::Bool(yes)) => options.continue_final_message = *yes,
+                _ => drop(options.extra.insert(name.clone(), value.clone())),
+            }
+        }
+        let got = template.render(&args["messages"], &options);
+        match chat.get("text") {
+            Some(text) => assert_eq!(got.unwrap(), text.as_str().unwrap(), "{name}: {}", chat["name"]),
+            None => {
+                failed += 1;
+                assert!(
+                    matches!(got, Err(Error::Messages(_))),
+                    "{name}: {} should fail with {}, but gave {got:?}",
+                    chat["name"],
+                    chat["error"]
+                );
+            }
+        }
+    }
+    assert_eq!(failed, errors, "{name}");
+}
+
+#[test]
+fn qwen3_chats() {
+    check_chats("qwen3", 2);
+}
+#[test]
+fn llama3_chats() {
+    check_chats("llama3", 1);
+}
+#[test]
+fn deepseek_v3_chats() {
+    check_chats("deepseek_v3", 2);
+}
+#[test]
+fn gemma3_chats() {
+    check_chats("gemma3", 6);
 }

@@ -1,5 +1,5 @@
 //! Where tests find what is too large for the repository.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::{
