@@ -13,6 +13,7 @@
 //! `docs/adding-an-architecture.md` is the recipe.
 
 mod arch;
+mod convert;
 mod error;
 mod load;
 mod names;
@@ -20,5 +21,6 @@ mod rope;
 mod settings;
 
 pub use arch::{Arch, architectures};
+pub use convert::{Converted, Options, convert};
 pub use error::{Error, Result};
 pub use load::load;

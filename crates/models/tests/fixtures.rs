@@ -1,23 +1,44 @@
-//! Every architecture against the logits that transformers computed.
+//! Every architecture against the logits that transformers computed, from safetensors and from the GGUF file made of them.
 
 use onebit_formats::Checkpoint;
+use onebit_models::{Options, convert, load};
 use onebit_reference::{
     Reference,
     check::{self, Expected},
 };
+use std::{error::Error, path::Path};
 
-fn agrees(name: &str) {
-    let Some(folder) = check::folder(name) else { return };
-    let checkpoint = Checkpoint::open(&folder).unwrap();
-    let model = onebit_models::load(&checkpoint).unwrap();
-    let report = check::fixture(&Reference, model, &Expected::open(&folder).unwrap(), &check::limits()).unwrap();
-    eprintln!("{name}\n{report}");
-    report.hold(check::BAR).unwrap();
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Runs the checkpoint at `path` against the expected values in `folder`.
+fn agrees(path: &Path, folder: &Path) -> Outcome {
+    let model = load(&Checkpoint::open(path)?)?;
+    let report = check::fixture(&Reference, model, &Expected::open(folder)?, &check::limits())?;
+    eprintln!("{}\n{report}", path.display());
+    report.hold(check::BAR)?;
     let differ: Vec<_> = report.cases.iter().filter(|c| !c.identical && !c.name.ends_with("short")).collect();
     assert!(differ.is_empty(), "the reference computes each row by itself, but {differ:?}");
+    Ok(())
+}
+
+fn fixture(name: &str) -> Outcome {
+    let Some(folder) = check::folder(name) else { return Ok(()) };
+    agrees(&folder, &folder)
+}
+
+fn converted(name: &str) -> Outcome {
+    let Some(folder) = check::folder(name) else { return Ok(()) };
+    let temporary = tempfile::tempdir()?;
+    let file = temporary.path().join("model.gguf");
+    let made = convert(&Checkpoint::open(&folder)?, &file, &Options::default(), &mut |_| {})?;
+    assert_eq!(made.bytes, std::fs::metadata(&file)?.len());
+    agrees(&file, &folder)
 }
 
 macro_rules! fixtures {
-    ($($name:ident)*) => { $(#[test] fn $name() { agrees(stringify!($name)); })* };
+    ($run:ident: $($name:ident)*) => {
+        mod $run { $(#[test] fn $name() -> super::Outcome { super::$run(stringify!($name)) })* }
+    };
 }
-fixtures! { llama mistral cwm arcee smollm3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { fixture: llama mistral cwm arcee smollm3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { converted: llama mistral arcee qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }

@@ -194,7 +194,8 @@ pub fn fixture(device: &dyn Device, model: Model, expected: &Expected, limits: &
     let exe = exe.as_mut();
     let mut record = Recorder { expected, vocabulary: exe.vocabulary(), whole: vec![], cases: vec![] };
     let (long, short) = (&expected.long[..], &expected.short[..]);
-    let [first, second] = [|| Sequence::new(limits, 0), || Sequence::new(limits, 1)];
+    let first = || Sequence::new(limits, 0);
+    let second = || Sequence::new(limits, 1);
 
     record.add("whole", true, 0, &feed_chunks(exe, &mut first(), long, long.len())?);
     record.add("whole, short", false, 0, &feed_chunks(exe, &mut second(), short, short.len())?);

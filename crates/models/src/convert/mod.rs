@@ -1,0 +1,96 @@
+//! Writes the GGUF form of a Hugging Face directory, as llama.cpp names and stores things.
+//!
+//! Nothing here knows an architecture: the plan says which weights there are and what they are called, the architecture's
+//! table how they are stored, and the settings that were read while building noted what GGUF's metadata has to hold.
+
+mod tensors;
+mod vocabulary;
+
+use crate::{Error, Result, load::build};
+use onebit_formats::{Checkpoint, Meta, Source, gguf::Writer};
+use onebit_plan::Progress;
+use onebit_quants::WeightType;
+use std::path::Path;
+
+/// What [`convert`] is to make.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How matrices are stored; `None` keeps the type that they have. Vectors, routers and convolutions are always F32.
+    pub ty: Option<WeightType>,
+}
+
+/// What [`convert`] made.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// The architecture's name in the file.
+    pub architecture: &'static str,
+    /// Number of tensors.
+    pub tensors: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What the user should know: a vocabulary that is missing, tensors that could not be stored in the type asked for.
+    pub remarks: Vec<String>,
+}
+
+/// Writes the model in the Hugging Face directory `checkpoint` to the GGUF file `out`, which appears when it is complete.
+///
+/// The plan is built first, so a model that 1bit cannot run is refused before anything is written. Parts that do not
+/// take part in it (vision towers, layers that predict further tokens) are left out.
+///
+/// # Errors
+/// As [`load`](crate::load()); when GGUF cannot say something that the model needs; when the tokenizer is of a kind that has no
+/// name in GGUF; when the file cannot be written.
+pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Converted> {
+    let refuse = |what: String| Error::Convert { path: checkpoint.path.clone(), what };
+    if checkpoint.source == Source::Gguf {
+        return Err(refuse("it is a GGUF file already".into()));
+    }
+    let encodes = |ty: WeightType| ty.info().encode.is_some() && ty.info().ggml_id.is_some();
+    if let Some(ty) = options.ty.filter(|ty| !encodes(*ty)) {
+        return Err(refuse(format!("1bit does not write the type {ty}")));
+    }
+    let built = build(checkpoint)?;
+    let Some(architecture) = built.arch.gguf.first() else {
+        return Err(refuse(format!("llama.cpp has no name for the architecture `{}`", built.model.plan.name)));
+    };
+    if let Some(what) = built.settings.unsayable().first() {
+        return Err(refuse(what.clone()));
+    }
+
+    let mut remarks = vec![];
+    let mut writer = Writer::new(out);
+    writer.pair("general.architecture", &Meta::Text(architecture.to_string()))?;
+    writer.pair("general.type", &Meta::Text("model".into()))?;
+    writer.pair("general.name", &Meta::Text(model_name(checkpoint)))?;
+    writer.pair("general.quantization_version", &Meta::Unsigned(2))?;
+    for (key, value) in built.settings.noted() {
+        writer.pair(&key, &value)?;
+    }
+    match vocabulary::read(checkpoint, built.model.plan.vocabulary)? {
+        Some(pairs) => pairs.iter().try_for_each(|(key, value)| writer.pair(key, value))?,
+        None => {
+            writer.pair("tokenizer.ggml.model", &Meta::Text("none".into()))?;
+            remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());
+        }
+    }
+    let tensors = tensors::plan(&built, options.ty, &mut remarks)?;
+    tensors.iter().try_for_each(|t| writer.tensor(&t.name, t.ty, &t.shape))?;
+    let bytes = writer.size();
+    let mut data = writer.begin()?;
+    let total: usize = tensors.iter().map(tensors::Stored::source_bytes).sum();
+    let mut done = 0;
+    for tensor in &tensors {
+        tensor.write(&mut data)?;
+        done += tensor.source_bytes();
+        progress(Progress { done, total });
+    }
+    data.finish()?;
+    Ok(Converted { architecture, tensors: tensors.len(), bytes, remarks })
+}
+
+/// The folder's name.
+fn model_name(checkpoint: &Checkpoint) -> String {
+    let path = checkpoint.path.canonicalize().unwrap_or_else(|_| checkpoint.path.clone());
+    let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+    folder.and_then(Path::file_name).map_or_else(|| "model".into(), |n| n.to_string_lossy().into_owned())
+}

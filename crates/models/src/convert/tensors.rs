@@ -1,0 +1,134 @@
+//! The tensors of the file: what each is called, how it is stored, and where its values come from.
+
+use crate::{Error, Result, load::Built, names::Order};
+use onebit_formats::DataWriter;
+use onebit_plan::{Edit, Weight};
+use onebit_quants::{BF16, F16, F32, WeightType};
+use std::{borrow::Cow, path::PathBuf};
+
+/// A tensor of the file.
+pub(super) struct Stored<'a> {
+    pub(super) name: String,
+    pub(super) ty: WeightType,
+    pub(super) shape: Vec<usize>,
+    values: Values<'a>,
+}
+
+enum Values<'a> {
+    /// A weight of the plan, in another order where the format wants it.
+    Weight(&'a Weight, Option<Order>),
+    /// Numbers that the settings noted.
+    Made(Vec<f32>),
+}
+
+/// Matrices that llama.cpp reads as F32 only.
+const ALWAYS_F32: [&str; 2] = [".ssm_conv1d.weight", ".ffn_gate_inp.weight"];
+
+/// All tensors, in the plan's order. What cannot be stored as `wanted` is stored as F16, which the remarks tell.
+pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks: &mut Vec<String>) -> Result<Vec<Stored<'a>>> {
+    let mut out = vec![];
+    let mut unfit = 0;
+    for weight in &built.model.weights {
+        let shape = squeezed(&weight.shape);
+        let columns = shape.last().copied().unwrap_or(1);
+        let same = if weight.ty.info().ggml_id.is_some() && weight.ty.info().encode.is_some() { weight.ty } else { BF16 };
+        let mut ty = wanted.unwrap_or(same);
+        if shape.len() <= 1 || ALWAYS_F32.iter().any(|end| weight.name.ends_with(end)) {
+            ty = F32;
+        } else if !columns.is_multiple_of(ty.block_values()) {
+            ty = F16;
+            unfit += 1;
+        }
+        let order = match built.names.entry(&weight.name) {
+            Some((entry, ..)) => entry.order(&built.settings)?,
+            None => None,
+        };
+        let fits = match &order {
+            None => true,
+            Some(Order::Rows(rows)) => rows.len() == if shape.len() > 1 { weight.rows() } else { columns },
+            Some(Order::Columns(order)) => order.len() == columns,
+        };
+        if !fits {
+            let what = format!("the order of `{}` does not fit its shape {shape:?}", weight.name);
+            return Err(Error::Convert { path: PathBuf::from(weight.name.clone()), what });
+        }
+        out.push(Stored { name: weight.name.clone(), ty, shape, values: Values::Weight(weight, order) });
+    }
+    for (name, values) in built.settings.noted_tensors() {
+        out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values) });
+    }
+    if unfit > 0 {
+        remarks.push(format!(
+            "{unfit} matrices have rows that blocks of {} do not divide; they are stored as F16",
+            wanted.map_or("", |t| t.name())
+        ));
+    }
+    Ok(out)
+}
+
+/// The shape without dimensions of one.
+fn squeezed(shape: &[usize]) -> Vec<usize> {
+    let kept: Vec<usize> = shape.iter().copied().filter(|n| *n != 1).collect();
+    if kept.is_empty() { vec![1] } else { kept }
+}
+
+impl Stored<'_> {
+    /// Bytes that are read for it.
+    pub(super) fn source_bytes(&self) -> usize {
+        match &self.values {
+            Values::Weight(weight, _) => weight.bytes(),
+            Values::Made(values) => values.len() * size_of::<f32>(),
+        }
+    }
+
+    /// Writes its bytes.
+    pub(super) fn write(&self, data: &mut DataWriter) -> Result<()> {
+        match &self.values {
+            Values::Made(values) => Ok(data.write(&self.name, &self.encode(values)?)?),
+            Values::Weight(weight, order) if self.shape.len() <= 1 => {
+                let values = weight.to_f32();
+                let values = match order {
+                    Some(Order::Rows(order) | Order::Columns(order)) => permuted(&values, order),
+                    None => values,
+                };
+                Ok(data.write(&self.name, &self.encode(&values)?)?)
+            }
+            Values::Weight(weight, order) => self.write_rows(weight, order.as_ref(), data),
+        }
+    }
+
+    fn write_rows(&self, weight: &Weight, order: Option<&Order>, data: &mut DataWriter) -> Result<()> {
+        let mut row = vec![0.0; weight.columns()];
+        for i in 0..weight.rows() {
+            let bytes = weight.row(if let Some(Order::Rows(order)) = order { order[i] } else { i });
+            let as_is = self.ty == weight.ty && weight.edit == Edit::None && !matches!(order, Some(Order::Columns(_)));
+            let bytes = if as_is {
+                Cow::Borrowed(bytes)
+            } else {
+                weight.ty.decode(bytes, &mut row);
+                weight.edit.apply(&mut row);
+                let values = if let Some(Order::Columns(order)) = order { Cow::Owned(permuted(&row, order)) } else { Cow::Borrowed(&row) };
+                Cow::Owned(self.encode(&values)?)
+            };
+            data.write(&self.name, &bytes)?;
+        }
+        weight.release();
+        Ok(())
+    }
+
+    /// Values as the tensor's type stores them.
+    fn encode(&self, values: &[f32]) -> Result<Vec<u8>> {
+        let size = self.ty.bytes_for(values.len());
+        let (Some(encode), Some(size)) = (self.ty.info().encode, size) else {
+            let what = format!("`{}` cannot be written as {}", self.name, self.ty);
+            return Err(Error::Convert { path: PathBuf::from(self.name.clone()), what });
+        };
+        let mut out = vec![0; size];
+        encode(values, None, &mut out);
+        Ok(out)
+    }
+}
+
+fn permuted(values: &[f32], order: &[usize]) -> Vec<f32> {
+    order.iter().map(|i| values[*i]).collect()
+}
