@@ -85,7 +85,7 @@ pub(crate) fn best_line<const TOP: i32>(x: &[f32], w: &[f32], below: bool) -> Li
     best.1
 }
 
-const EXTRA: [f32; 5] = [-0.5, 0.0, 0.6, 1.4, 2.4];
+const EXTRA: [f32; 5] = [-1.0, 0.0, 0.6, 1.4, 2.4];
 
 /// Tries `line` and, while that looks like a new best, what least squares makes of it.
 fn improve(best: &mut (f32, Line), line: Line, below: bool, fit: impl Fn(Line) -> Fit) {

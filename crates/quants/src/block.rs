@@ -62,6 +62,10 @@ fn decode<T: Block<VALUES, BYTES>, const VALUES: usize, const BYTES: usize>(bloc
     }
 }
 
+/// Where values are cut off before the search. No type with a binary16 scale reaches as far, and the squares of larger ones
+/// would not fit an f32.
+const LARGEST: f32 = 1e15;
+
 /// [`Encode`] for a block type.
 pub(crate) fn encode<T: EncodeBlock<VALUES, BYTES>, const VALUES: usize, const BYTES: usize>(
     row: &[f32],
@@ -72,7 +76,7 @@ pub(crate) fn encode<T: EncodeBlock<VALUES, BYTES>, const VALUES: usize, const B
     let mut w = [1.0; VALUES];
     for (i, (values, block)) in row.as_chunks::<VALUES>().0.iter().zip(out.as_chunks_mut::<BYTES>().0).enumerate() {
         for (x, v) in x.iter_mut().zip(values) {
-            *x = if v.is_finite() { *v } else { 0.0 };
+            *x = if v.is_finite() { v.clamp(-LARGEST, LARGEST) } else { 0.0 };
         }
         if let Some(importance) = importance {
             weights(&importance[i * VALUES..][..VALUES], &mut w);

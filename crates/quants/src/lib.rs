@@ -79,8 +79,19 @@ impl WeightType {
     }
     /// Decodes whole blocks to f32. Panics when lengths do not fit; file readers have checked them before.
     pub fn decode(self, blocks: &[u8], out: &mut [f32]) {
-        assert_eq!(blocks.len() / self.0.bytes * self.0.values, out.len(), "{self}: block count");
+        assert_eq!(self.bytes_for(out.len()), Some(blocks.len()), "{self}: block count");
         (self.0.decode)(blocks, out);
+    }
+    /// Encodes one row of whole blocks; `importance`, where given, has one non-negative weight per value. `None` where
+    /// 1bit does not write the type. Panics when lengths do not fit. Block types store values that are
+    /// not finite as zero, and cut off what is beyond their range: whoever quantizes checks for both first.
+    #[must_use]
+    pub fn encode(self, row: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Option<()> {
+        let encode = self.0.encode?;
+        assert_eq!(self.bytes_for(row.len()), Some(out.len()), "{self}: block count");
+        assert!(importance.is_none_or(|w| w.len() == row.len()), "{self}: one importance per value");
+        encode(row, importance, out);
+        Some(())
     }
     /// Finds a type by name, ignoring case.
     pub fn by_name(name: &str) -> Option<Self> {

@@ -167,8 +167,18 @@ pub(crate) fn peak(x: &[f32]) -> f32 {
 
 /// The scale with the least error found.
 pub(crate) fn best_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
+    best_rounded_scale::<L>(x, w, |s| s)
+}
+
+/// The binary16 scale with the least error found.
+pub(crate) fn best_f16_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
+    let s = best_rounded_scale::<L>(x, w, to_f16);
+    nearby_f16(s, |s| fit::<L>(x, w, s).error)
+}
+
+fn best_rounded_scale<L: Levels>(x: &[f32], w: &[f32], round: fn(f32) -> f32) -> f32 {
     let peak = peak(x);
-    let mut best = Best::new();
+    let mut best = Best::new(round);
     let fit = |s| fit::<L>(x, w, s);
     if L::HIGHEST == -L::LOWEST {
         best.scan(peak.abs(), L::HIGHEST, L::STEP, fit);
@@ -177,12 +187,6 @@ pub(crate) fn best_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
         best.scan(peak, L::HIGHEST, L::STEP, fit);
     }
     best.scale
-}
-
-/// The binary16 scale with the least error found.
-pub(crate) fn best_f16_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
-    let s = best_scale::<L>(x, w);
-    nearby_f16(s, |s| fit::<L>(x, w, s).error)
 }
 
 /// The binary16 near `s` that has the least error.
@@ -205,38 +209,40 @@ pub(crate) fn nearby_f16(s: f32, error: impl Fn(f32) -> f32) -> f32 {
 pub(crate) struct Best {
     pub(crate) scale: f32,
     error: f32,
+    /// To a number that can be stored.
+    round: fn(f32) -> f32,
 }
 
 impl Best {
-    pub(crate) fn new() -> Self {
-        Self { scale: 0.0, error: f32::INFINITY }
+    pub(crate) fn new(round: fn(f32) -> f32) -> Self {
+        Self { scale: 0.0, error: f32::INFINITY, round }
     }
 
     /// Tries scales that put the value `peak` near the level `end`, where levels are `step` apart: from half a step inside
     /// to well outside, which clips the value. The fewer levels there are, the more it pays to be clipped.
     pub(crate) fn scan(&mut self, peak: f32, end: f32, step: f32, fit: impl Fn(f32) -> Fit) {
-        const STARTS: usize = 7;
+        const STARTS: usize = 6;
         let steps = end / step;
-        let (low, high) = (-0.5, (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps));
-        for k in 0..STARTS {
-            let beyond = low + (high - low) * k as f32 / (STARTS - 1) as f32;
+        let most = (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps);
+        for beyond in std::iter::once(-0.5).chain((0..STARTS).map(|k| most * k as f32 / (STARTS - 1) as f32)) {
             self.improve(peak / (end + beyond * step), &fit);
         }
     }
 
     /// Tries `s` and, while that looks like a new best, what least squares makes of it.
     fn improve(&mut self, s: f32, fit: impl Fn(f32) -> Fit) {
-        let mut s = s;
+        let mut s = (self.round)(s);
+        let mut last = f32::INFINITY;
         for _ in 0..8 {
             let f = fit(s);
             if f.error < self.error {
                 (self.scale, self.error) = (s, f.error);
             }
-            let correction = f.correction();
-            if correction.abs() <= s.abs() * 1e-6 || f.corrected_error() >= self.error {
+            let next = (self.round)(s + f.correction());
+            if next == s || f.error >= last || f.corrected_error() >= self.error {
                 return;
             }
-            s += correction;
+            (s, last) = (next, f.error);
         }
     }
 }
