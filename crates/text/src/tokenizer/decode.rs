@@ -3,26 +3,15 @@
 use super::{Tokenizer, strings::Strings};
 use std::sync::Arc;
 
-/// How the first token of a text differs from others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// In nothing.
-    #[default]
-    Same,
-    /// The text loses this many spaces at its start.
-    Strip(usize),
-    /// The token loses all characters of this kind.
-    Without(char),
-    /// The token stands for its text as the vocabulary writes it.
-    AsWritten,
-}
-
 /// What tokens stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     /// Bytes by id, anywhere but at the start.
     pub bytes: Strings,
-    pub start: Start,
+    /// Bytes by id at the start of a text, where they differ.
+    pub first: Option<Strings>,
+    /// How many spaces a text loses at its start.
+    pub strip: usize,
 }
 
 /// The state of a text that is decoded token by token.
@@ -36,26 +25,21 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(start: Start, skip_special: bool) -> Self {
-        let strip = if let Start::Strip(n) = start { n } else { 0 };
-        Self { skip_special, first: true, strip, pending: Vec::new() }
+    pub(crate) fn new(output: &Output, skip_special: bool) -> Self {
+        Self { skip_special, first: true, strip: output.strip, pending: Vec::new() }
     }
 
     /// Appends the whole characters that `id` completes. Ids without a token give nothing.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
-        let Some(bytes) = tokenizer.output.bytes.get(id).filter(|_| tokenizer.is_used(id)) else { return };
-        if self.skip_special && tokenizer.is_special(id) {
+        if !tokenizer.is_used(id) || (self.skip_special && tokenizer.is_special(id)) {
             return;
         }
-        match (self.first, tokenizer.output.start, tokenizer.token_text(id)) {
-            (true, Start::Without(mark), Some(token)) => self.pending.extend(token.replace(mark, "").bytes()),
-            (true, Start::AsWritten, Some(token)) => self.pending.extend(token.bytes()),
-            _ => {
-                let spaces = bytes.iter().take(self.strip).take_while(|&&b| b == b' ').count();
-                self.pending.extend_from_slice(&bytes[spaces..]);
-                self.strip = if spaces == bytes.len() { self.strip - spaces } else { 0 };
-            }
-        }
+        let output = &tokenizer.output;
+        let strings = output.first.as_ref().filter(|_| self.first).unwrap_or(&output.bytes);
+        let bytes = strings.get(id).unwrap_or_default();
+        let spaces = bytes.iter().take(self.strip).take_while(|&&b| b == b' ').count();
+        self.pending.extend_from_slice(&bytes[spaces..]);
+        self.strip = if spaces == bytes.len() { self.strip - spaces } else { 0 };
         self.first = false;
         self.flush(text, false);
     }
@@ -102,7 +86,7 @@ pub struct Decoder {
 
 impl Decoder {
     pub(crate) fn new(tokenizer: Arc<Tokenizer>, skip_special: bool) -> Self {
-        let stream = Stream::new(tokenizer.output.start, skip_special);
+        let stream = Stream::new(&tokenizer.output, skip_special);
         Self { tokenizer, stream, ready: String::new() }
     }
     /// The text that `id` completes: whole characters only, often none.
@@ -115,7 +99,7 @@ impl Decoder {
     pub fn finish(&mut self) -> &str {
         self.ready.clear();
         self.stream.finish(&mut self.ready);
-        self.stream = Stream::new(self.tokenizer.output.start, self.stream.skip_special);
+        self.stream = Stream::new(&self.tokenizer.output, self.stream.skip_special);
         &self.ready
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     bytes,
-    decode::{Output, Start},
+    decode::Output,
     hf::PatternSpec,
     split::{Pattern, Prepend},
     strings::Strings,
@@ -10,6 +10,7 @@ use super::{
 use crate::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
+use std::rc::Rc;
 
 /// A decoder as the file has it.
 #[derive(Deserialize)]
@@ -40,53 +41,62 @@ pub(super) enum Spec {
 }
 
 /// What is done to each token.
+#[derive(Clone)]
 enum Step<'a> {
     ByteLevel,
-    Replace(Pattern, &'a str),
+    Replace(Rc<Pattern>, &'a str),
     ByteFallback,
     Strip {
         content: char,
         start: usize,
         stop: usize,
     },
-    /// Each of these characters becomes a space.
-    Spaces(char),
     /// A space comes before each token.
     Apart,
 }
 
-/// What each token stands for.
-pub(super) fn output(origin: &str, spec: Option<&Spec>, texts: &Strings) -> Result<Output> {
-    let mut reader = Reader { origin, steps: Vec::new(), fused: false, start: Start::Same };
+/// What each token stands for. `texts` are what tokens are put together from: those that are looked for in normalized text
+/// as they look there.
+pub(super) fn output<'t>(origin: &str, spec: Option<&Spec>, texts: impl Iterator<Item = &'t [u8]> + Clone) -> Result<Output> {
+    let mut reader = Reader { origin, steps: Vec::new(), first: None, fused: false, strip: 0 };
     match spec {
         Some(spec) => reader.read(spec)?,
         None => {
             // Without a decoder, tokens are put together with spaces between them.
+            reader.first = Some(reader.steps.clone());
             reader.steps.push(Step::Apart);
-            reader.start = Start::AsWritten;
         }
     }
-    let mut output = Output { bytes: Strings::default(), start: reader.start };
-    for text in texts.iter() {
-        output.bytes.push(&apply(&reader.steps, text));
-    }
-    Ok(output)
+    let all = |steps: &[Step<'_>]| {
+        let mut strings = Strings::default();
+        texts.clone().for_each(|text| strings.push(&apply(steps, text)));
+        strings
+    };
+    Ok(Output { bytes: all(&reader.steps), first: reader.first.as_deref().map(all), strip: reader.strip })
 }
 
 struct Reader<'a> {
     origin: &'a str,
     steps: Vec<Step<'a>>,
+    /// What is done to the first token, where that differs.
+    first: Option<Vec<Step<'a>>>,
     /// Tokens are one text from here on.
     fused: bool,
-    start: Start,
+    /// How many spaces the text loses at its start.
+    strip: usize,
 }
 
 impl<'a> Reader<'a> {
+    fn push(&mut self, step: Step<'a>) {
+        self.first.iter_mut().for_each(|steps| steps.push(step.clone()));
+        self.steps.push(step);
+    }
+
     fn read(&mut self, spec: &'a Spec) -> Result<()> {
         let unsupported = |what: &str| Err(Error::unsupported(self.origin, what));
         match spec {
             Spec::Sequence { decoders } => return decoders.iter().try_for_each(|d| self.read(d)),
-            Spec::ByteLevel if self.steps.is_empty() => self.steps.push(Step::ByteLevel),
+            Spec::ByteLevel if self.steps.is_empty() => self.push(Step::ByteLevel),
             Spec::ByteLevel => return unsupported("a `ByteLevel` decoder after others"),
             Spec::Replace { pattern, content } => {
                 let pattern = pattern.read(self.origin)?;
@@ -94,20 +104,21 @@ impl<'a> Reader<'a> {
                 if !in_one_token {
                     return unsupported("a `Replace` decoder of more than one character after `Fuse`");
                 }
-                self.steps.push(Step::Replace(pattern, content));
+                self.push(Step::Replace(Rc::new(pattern), content));
             }
-            Spec::ByteFallback => self.steps.push(Step::ByteFallback),
+            Spec::ByteFallback => self.push(Step::ByteFallback),
             Spec::Fuse => self.fused = true,
-            Spec::Strip { content: ' ', start, stop: 0 } if self.fused && self.start == Start::Same => self.start = Start::Strip(*start),
+            Spec::Strip { content: ' ', start, stop: 0 } if self.fused && self.strip == 0 => self.strip = *start,
             Spec::Strip { .. } if self.fused => return unsupported("a `Strip` decoder after `Fuse` of other than spaces at the start"),
-            Spec::Strip { content, start, stop } => self.steps.push(Step::Strip { content: *content, start: *start, stop: *stop }),
+            Spec::Strip { content, start, stop } => self.push(Step::Strip { content: *content, start: *start, stop: *stop }),
             Spec::Metaspace { replacement, prepend_scheme, add_prefix_space } => {
                 if !self.steps.is_empty() {
                     return unsupported("a `Metaspace` decoder after others");
                 }
+                let mark = Rc::new(Pattern::Literal(replacement.to_string()));
                 let never = *prepend_scheme == Some(Prepend::Never) || (prepend_scheme.is_none() && *add_prefix_space == Some(false));
-                self.start = if never { Start::Same } else { Start::Without(*replacement) };
-                self.steps.push(Step::Spaces(*replacement));
+                self.first = (!never).then(|| vec![Step::Replace(Rc::clone(&mark), "")]);
+                self.steps.push(Step::Replace(mark, " "));
             }
             Spec::Other(spec) => {
                 return Err(match spec.get("type").and_then(Value::as_str) {
@@ -142,7 +153,6 @@ fn apply(steps: &[Step<'_>], token: &[u8]) -> Vec<u8> {
                 let stops = text.chars().rev().take(*stop).take_while(|c| c == content).count() * content.len_utf8();
                 text.truncate(text.len() - stops);
             }
-            Step::Spaces(mark) => text = text.replace(*mark, " "),
             Step::Apart => text.insert(0, ' '),
         }
     }

@@ -8,7 +8,7 @@ use super::{
     added::AddedToken,
     bpe::{self, Bpe, Merges},
     bytes,
-    decode::{Output, Start},
+    decode::Output,
     normalize::Normalizer,
     scan::Scanner,
     split::{Behavior, Pattern, Step},
@@ -84,7 +84,7 @@ fn byte_level(origin: &str, metadata: &Metadata) -> Result<Tokenizer> {
     }
     let mut texts = Strings::default();
     let mut index = Index::with_capacity(tokens.len());
-    let mut output = Output { bytes: Strings::default(), start: Start::Same };
+    let mut output = Output::default();
     let mut flags = Vec::with_capacity(tokens.len());
     let mut added = Vec::new();
     for (id, token) in tokens.iter().enumerate() {

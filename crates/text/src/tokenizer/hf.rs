@@ -4,7 +4,7 @@ use super::{
     Model, Parts, SPECIAL, Tokenizer, USED,
     added::AddedToken,
     bpe::{self, Bpe, Merges},
-    normalize::Normalizer,
+    normalize::{Normalizer, normalize},
     scan::{GPT2, Scanner},
     split::{Behavior, Pattern, Prepend, Step},
     strings::{Index, Strings},
@@ -16,7 +16,7 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::Value;
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 /// Reads `tokenizer.json` and what lies beside it.
 pub(super) fn read_checkpoint(checkpoint: &Checkpoint) -> Result<Tokenizer> {
@@ -76,7 +76,10 @@ pub(super) fn read(origin: &str, text: &str, config: Option<&str>, ends: &[u32])
     for spec in file.post_processor.iter() {
         spec.read(origin, &vocabulary, &mut before, &mut after)?;
     }
-    let output = super::decoders::output(origin, file.decoder.as_ref(), &vocabulary.texts)?;
+    let normalized: HashMap<u32, String> =
+        added.iter().filter(|t| t.normalized).map(|t| (t.id, normalize(&normalizers, &t.content).into_owned())).collect();
+    let written = vocabulary.texts.iter().enumerate().map(|(id, text)| normalized.get(&(id as u32)).map_or(text, String::as_bytes));
+    let output = super::decoders::output(origin, file.decoder.as_ref(), written)?;
 
     let named = |name: &str, token: &Option<Named>| -> Result<Option<u32>> {
         let Some(text) = token.as_ref().map(Named::text) else { return Ok(None) };
@@ -396,7 +399,7 @@ enum ProcessorSpec {
     ByteLevel,
     TemplateProcessing {
         single: Vec<TemplatePart>,
-        special_tokens: std::collections::HashMap<String, TemplateToken>,
+        special_tokens: HashMap<String, TemplateToken>,
     },
     #[serde(alias = "RobertaProcessing")]
     BertProcessing {

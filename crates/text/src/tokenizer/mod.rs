@@ -154,7 +154,7 @@ impl Tokenizer {
     /// token are left out.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> String {
         let mut text = String::with_capacity(ids.len() * 4);
-        let mut stream = Stream::new(self.output.start, skip_special);
+        let mut stream = Stream::new(&self.output, skip_special);
         for &id in ids {
             stream.push(self, id, &mut text);
         }

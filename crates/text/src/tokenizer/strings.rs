@@ -25,7 +25,7 @@ impl Strings {
         let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
         Some(&self.bytes[start..end])
     }
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         (0..self.len() as u32).map(|i| self.get(i).unwrap_or_default())
     }
 }
