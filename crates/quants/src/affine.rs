@@ -75,16 +75,18 @@ pub(crate) fn best_line<const TOP: i32>(x: &[f32], w: &[f32], below: bool) -> Li
     let low = if below { low.min(0.0) } else { low };
     let range = (high - low).max(0.0);
     let mut best = (f32::INFINITY, (0.0, low));
-    // How many steps the range has, and how much of what is cut off is at the lower end.
     for extra in EXTRA {
         let s = range / (TOP as f32 + extra);
         for share in [0.0, 0.5, 1.0] {
+            // How much of what is cut off is at the lower end.
             improve(&mut best, (s, low + share * extra * s), below, |line| fit::<Whole<0, TOP>>(x, w, line));
         }
     }
     best.1
 }
 
+/// How many steps more than codes have the range of the values is first taken for: more clips. One fewer makes the count
+/// of steps even, so that the middle of the range is a level; weights that were ternary or 4-bit before need it.
 const EXTRA: [f32; 5] = [-1.0, 0.0, 0.6, 1.4, 2.4];
 
 /// Tries `line` and, while that looks like a new best, what least squares makes of it.
@@ -97,6 +99,7 @@ fn improve(best: &mut (f32, Line), line: Line, below: bool, fit: impl Fn(Line) -
             *best = (f.error, line);
         }
         let next = f.line(line, below);
+        // A descent seldom gains more than that.
         if f.error >= last || next == line || f.error > 1.6 * best.0 {
             return;
         }

@@ -61,9 +61,9 @@ const RETIRED: &[(u32, &str)] = &[
     (31, "Q4_0_4_4"),
     (32, "Q4_0_4_8"),
     (33, "Q4_0_8_8"),
-    (36, "IQ4_NL_4_4"),
-    (37, "IQ4_NL_4_8"),
-    (38, "IQ4_NL_8_8"),
+    (36, "IQ4_NL_4_4, or I2_S of bitnet.cpp"),
+    (37, "IQ4_NL_4_8, or I8_S of bitnet.cpp"),
+    (38, "IQ4_NL_8_8, or TL1 of bitnet.cpp"),
 ];
 
 const IK: &str = "ik_llama.cpp";

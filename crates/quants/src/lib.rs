@@ -1,8 +1,13 @@
 //! Weight types: how a checkpoint stores the numbers of a tensor.
 //!
-//! Each type is one file holding its block's layout, `decode`, `encode`, and one table entry ([`TypeInfo`]).
-//! Everything that needs a type (file readers, devices, the quantizer) goes through [`WeightType`], so a new type is
-//! one new file and one new line in [`ALL`].
+//! Each type (or family of types with one layout) is one file holding its block's layout, how it splits into integer codes
+//! and scales, how it is made, and its table entry ([`TypeInfo`]). Everything that needs a type (file readers, devices, the
+//! quantizer) goes through [`WeightType`], so a new type is one new file and one new name in [`ALL`];
+//! `docs/adding-a-weight-type.md` shows it.
+//!
+//! How the parts meet: `block` derives `decode`, `encode` and the table entry from a type's `split` and its maker. Makers look
+//! for scales with `search` (a scale for a group of single values), `affine` (a scale and an offset), `multiples` (scales in a
+//! unit that the block shares) and `lattice` (values that are points of a grid, from `grids`). `ids` knows ggml's numbers.
 //!
 //! Nothing here does I/O, starts threads, or uses `unsafe`.
 
