@@ -38,12 +38,6 @@ pub(crate) enum Node {
     Group(Group),
 }
 
-impl Product {
-    fn weights(&self) -> impl Iterator<Item = WeightId> {
-        std::iter::once(self.weight).chain(self.bias)
-    }
-}
-
 impl Part {
     /// The products in it.
     pub(crate) fn products(&self) -> Vec<&Product> {
@@ -77,13 +71,6 @@ impl Node {
                     p.products().into_iter().map(|p| p.out).chain(gated).collect::<Vec<_>>()
                 })
                 .collect(),
-        }
-    }
-    /// The weights that are read.
-    pub(crate) fn weights(&self) -> Vec<WeightId> {
-        match self {
-            Self::Op(op) => op.weights(),
-            Self::Group(g) => g.parts.iter().flat_map(Part::products).flat_map(Product::weights).collect(),
         }
     }
 }

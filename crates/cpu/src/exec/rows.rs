@@ -24,6 +24,15 @@ impl RowsOf {
     pub(crate) fn width(&self) -> usize {
         self.width
     }
+    /// The first rows, which lie without gaps; for values that [`Layout`] keeps.
+    ///
+    /// # Safety
+    /// No thread writes to them while the reference lives.
+    pub(crate) unsafe fn first(&self, rows: usize) -> &[f32] {
+        assert_eq!(self.stride, self.width);
+        // SAFETY: passed on.
+        unsafe { self.memory.part(0..rows * self.width) }
+    }
     /// Numbers from one row to the next.
     pub(crate) fn stride(&self) -> usize {
         self.stride
@@ -96,6 +105,8 @@ struct Buffer {
 /// Which buffer each value is in.
 #[derive(Debug)]
 pub(crate) struct Layout {
+    /// The value that callers read as one run of numbers: memory of its own, without padding.
+    keep: Value,
     buffers: Vec<Buffer>,
     /// By value; `None` for those that fusion has removed.
     of: Vec<Option<usize>>,
@@ -103,7 +114,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Assigns buffers to the values of a list of steps, each given by what it reads and what it writes. A buffer is free
-    /// again after the last step that reads its value, so that a step's output never lies on its inputs. `keep` stays to the end.
+    /// again after the last step that reads its value, so that a step's output never lies on its inputs. `keep` has one of its own.
     ///
     /// All values of a buffer have its stride. So whoever owns a row of one value owns the same memory of the next, and
     /// steps that work row by row need no barrier between them.
@@ -112,10 +123,9 @@ impl Layout {
         for (i, (reads, writes)) in steps.iter().enumerate() {
             reads.iter().chain(writes).for_each(|v| last[v.0 as usize] = i);
         }
-        last[keep.0 as usize] = usize::MAX;
-        let mut layout = Self { buffers: vec![], of: vec![None; plan.values.len()] };
+        let mut layout = Self { keep, buffers: vec![], of: vec![None; plan.values.len()] };
         for (i, (reads, writes)) in steps.iter().enumerate() {
-            for v in writes {
+            for v in writes.iter().filter(|v| **v != keep) {
                 let buffer = layout.take(plan.value(*v).rows, stored_width(plan, *v));
                 layout.of[v.0 as usize] = Some(buffer);
             }
@@ -151,15 +161,22 @@ impl Layout {
         }
     }
     /// Bytes of all buffers.
-    pub(crate) fn bytes(&self, limits: &Limits) -> usize {
-        self.buffers.iter().map(|b| Self::rows(b.rows, limits).saturating_mul(padded(b.width)).saturating_mul(4)).sum()
+    pub(crate) fn bytes(&self, plan: &Plan, limits: &Limits) -> usize {
+        let keep = plan.value(self.keep);
+        let kept = Self::rows(keep.rows, limits).saturating_mul(keep.width);
+        let bytes = |b: &Buffer| Self::rows(b.rows, limits).saturating_mul(padded(b.width));
+        self.buffers.iter().map(bytes).fold(kept, usize::saturating_add).saturating_mul(4)
     }
     /// Takes the memory, and gives each value its place; `None` for values that no step writes.
     pub(crate) fn allocate(&self, plan: &Plan, limits: &Limits) -> Result<Vec<Option<RowsOf>>, DeviceError> {
         let buffers: Vec<RowsOf> =
             self.buffers.iter().map(|b| RowsOf::new(Self::rows(b.rows, limits), b.width)).collect::<Result<_, _>>()?;
         let place = |(v, b): (usize, &Option<usize>)| b.map(|b| RowsOf { width: stored_width(plan, Value(v as u32)), ..buffers[b].clone() });
-        Ok(self.of.iter().enumerate().map(place).collect())
+        let mut places: Vec<_> = self.of.iter().enumerate().map(place).collect();
+        let keep = plan.value(self.keep);
+        let memory = Arc::new(Shared::new(total(Self::rows(keep.rows, limits), keep.width)?)?);
+        places[self.keep.0 as usize] = Some(RowsOf { memory, stride: keep.width, width: keep.width });
+        Ok(places)
     }
 }
 
@@ -191,12 +208,12 @@ mod tests {
         let of = |i: usize| layout.of[i].unwrap();
         assert!(of(0) != of(1) && of(2) != of(0) && of(2) != of(1), "inputs and outputs are apart");
         assert!(of(3) == of(0) || of(3) == of(1), "what is dead is used again");
-        assert!(of(4) != of(2) && of(4) != of(3) && layout.buffers.len() == 4);
+        assert!(of(4) != of(2) && of(4) != of(3) && layout.of[5].is_none());
         let limits = Limits { batch: 3, outputs: 2, page: 16, pages: 1, slots: 1, kv: Default::default(), exact: true };
         let places = layout.allocate(&plan, &limits).unwrap();
         let widths: Vec<usize> = places.iter().flatten().map(RowsOf::width).collect();
         assert_eq!(widths, [64, 64, 64, 128, 64, 64]);
-        assert_eq!(layout.bytes(&limits), places_bytes(&layout, &limits));
+        assert_eq!(layout.bytes(&plan, &limits), places_bytes(&layout, &limits) + 2 * 64 * 4);
     }
 
     fn places_bytes(layout: &Layout, limits: &Limits) -> usize {

@@ -41,7 +41,7 @@ impl StepView<'_> {
             Rows::Outputs => self.outputs[index] as usize,
         };
         let place = self.places[token];
-        Row { index, token, id: self.batch.tokens[token], position: place.position as usize, span: place.span as usize }
+        Row { index, id: self.batch.tokens[token], position: place.position as usize, span: place.span as usize }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::{isa::Isa, matmul::Matrix, ops::experts::Expert, pool::Pool};
-use onebit_plan::{DeviceError, Model, Op, Progress, Weight, WeightId};
+use onebit_plan::{DeviceError, Edit, Model, Op, Progress, Weight, WeightId};
 use std::{collections::HashMap, sync::Arc};
 
 /// What an op wants a weight to be.
@@ -60,13 +60,27 @@ pub(crate) fn bytes(model: &Model, nodes: &[Node]) -> usize {
         None => 0,
         Some(Want::Vector) => weight.values().saturating_mul(4),
         Some(Want::Table) => weight.bytes(),
-        Some(Want::Matrix) => Matrix::packed_bytes(weight, 0..weight.rows()),
+        Some(Want::Matrix) => packed_bytes(weight, weight.rows()),
         Some(Want::Experts) => {
             let (count, rows) = (weight.shape[0].max(1), weight.rows());
-            count.saturating_mul(Matrix::packed_bytes(weight, 0..rows / count))
+            count.saturating_mul(packed_bytes(weight, rows / count))
         }
     };
     model.weights.iter().zip(wants(model, nodes)).map(size).fold(0, usize::saturating_add)
+}
+
+/// About what a packed matrix of `rows` of the weight's rows takes.
+fn packed_bytes(weight: &Weight, rows: usize) -> usize {
+    let (columns, stored) = (weight.columns(), weight.row_bytes());
+    let row = match weight.ty.info().codes {
+        _ if weight.edit != Edit::None => columns.saturating_mul(4),
+        None if weight.ty.block_values() == 1 && weight.ty.block_bytes() > 2 => columns.saturating_mul(4),
+        None => stored,
+        // Types below four bits are kept as codes of two to eight bits, which only packing can tell.
+        Some(_) if weight.ty.bits_per_value() < 4.0 => columns + columns / 8,
+        Some(_) => stored + columns / 16,
+    };
+    rows.next_multiple_of(16).saturating_mul(row)
 }
 
 impl Weights {

@@ -10,7 +10,7 @@ use crate::{
     isa::Isa,
     matmul::{ActivationKind, Activations, Matrix, SharedRows, matmul},
     ops::linear::STEP,
-    pool::Worker,
+    pool::{Worker, part},
 };
 use onebit_plan::{DeviceError, Function};
 use std::{ops::Range, sync::Arc};
@@ -161,9 +161,8 @@ impl WorkOp for Experts {
         self.each(|_, expert, pairs| {
             let inner = expert.gate.rows();
             // What does not divide evenly goes to another thread with each expert.
-            let turned = Worker { index: (worker.index + turn) % worker.count, ..*worker };
+            let rows = part(inner, STEP, (worker.index + turn) % worker.count, worker.count);
             turn += 1;
-            let rows = turned.chunk(inner, STEP);
             matmul(&expert.gate, &s.x[0], pairs.clone(), rows.clone(), &gate);
             matmul(&expert.up, &s.x[1], pairs.clone(), rows.clone(), &up);
             for pair in pairs {

@@ -30,8 +30,6 @@ use crate::{exec::step::StepView, pool::Worker};
 pub(crate) struct Row {
     /// Number of the row, among tokens or among outputs.
     pub(crate) index: usize,
-    /// The token in the batch that it belongs to.
-    pub(crate) token: usize,
     /// The token's id.
     pub(crate) id: u32,
     /// The token's position in its sequence.

@@ -242,7 +242,7 @@ impl<C: Cell> Attend<C> {
             let piece = pieces.at(count - 1 - taken.start);
             self.with_tile(view, worker, piece, |tile, rest| {
                 let queries = tile.positions.len();
-                let [partial, mut total] = Self::two_partials(rest, width);
+                let [partial, total] = Self::two_partials(rest, width);
                 let lent = Partial { largest: &mut *total.largest, sum: &mut *total.sum, out: &mut *total.out };
                 dispatch(self.isa, OverAll { tile, partial, total: lent });
                 for i in 0..queries {
@@ -290,7 +290,7 @@ impl<C: Cell> Attend<C> {
             };
             self.with_tile(view, worker, piece, |tile, rest| {
                 let queries = tile.positions.len();
-                let [mut partial, _] = Self::two_partials(rest, width);
+                let [partial, _] = Self::two_partials(rest, width);
                 let lent = Partial { largest: &mut *partial.largest, sum: &mut *partial.sum, out: &mut *partial.out };
                 dispatch(self.isa, OverRange { tile, range, partial: lent });
                 for i in 0..queries {

@@ -1,0 +1,436 @@
+//! Makes the stages of a step.
+//!
+//! A stage is either a run of row ops, which each thread does for its own rows, or one op that all threads do together.
+//! Between stages is a barrier; within a stage of row ops none is needed, as a row and all that is made of it stay with one
+//! thread.
+
+use super::{
+    node::{Group, Node, Part, Product},
+    rows::{Layout, RowsOf},
+    states::{Kv, States},
+    step::StepView,
+    weights::Weights,
+};
+use crate::{
+    isa::Isa,
+    matmul::{ActivationKind, Activations},
+    ops::{
+        Row, RowOp, WorkOp,
+        attention::{self, Append, Attend, Cache, Cell, Settings},
+        binary::{Pairwise, Scale, Weighted},
+        causal_conv::{self, CausalConv},
+        elementwise::Elementwise,
+        embed::Embed,
+        experts::{self, Experts},
+        gated_delta::GatedDelta,
+        glu::Glu,
+        linear::{self, Fill, Linears},
+        norm::{L2, Layer, Rms},
+        rope,
+        route::Route,
+        select::Select,
+        slice::Slice,
+    },
+    pool::Counter,
+};
+use onebit_plan::{Attention, DeviceError, Limits, Op, Plan, Rope, Rows, Value, WeightId};
+use std::{collections::HashMap, sync::Arc};
+
+/// A row op and its operands.
+pub(crate) struct RowStep {
+    name: &'static str,
+    op: Box<dyn RowOp>,
+    inputs: Vec<RowsOf>,
+    out: Option<RowsOf>,
+}
+
+/// Most inputs of a row op.
+const INPUTS: usize = 2;
+
+impl RowStep {
+    /// Runs the op on a row.
+    ///
+    /// # Safety
+    /// The row belongs to this thread: nobody else uses row `row.index` of the op's values before the next barrier.
+    pub(crate) unsafe fn run(&self, view: &StepView<'_>, row: Row) {
+        let mut inputs: [&[f32]; INPUTS] = [&[]; INPUTS];
+        for (to, from) in inputs.iter_mut().zip(&self.inputs) {
+            // SAFETY: passed on; buffers of inputs and output differ (see `Layout`).
+            *to = unsafe { from.row(row.index) };
+        }
+        // SAFETY: passed on.
+        let out = self.out.as_ref().map_or(&mut [][..], |o| unsafe { o.row_mut(row.index) });
+        self.op.run(view, row, &inputs[..self.inputs.len()], out);
+    }
+}
+
+/// What a stage does.
+pub(crate) enum Work {
+    /// Each thread does all of these for its rows.
+    Rows(Rows, Vec<RowStep>),
+    /// All threads together.
+    Together(&'static str, Box<dyn WorkOp>),
+}
+
+impl Work {
+    /// A name for the profile.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Rows(_, steps) => {
+                let mut names: Vec<&str> = steps.iter().map(|s| s.name).collect();
+                names.dedup();
+                names.join("+")
+            }
+            Self::Together(name, _) => (*name).to_string(),
+        }
+    }
+}
+
+/// What the ops of a plan work on.
+pub(crate) struct Parts<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) limits: &'a Limits,
+    pub(crate) weights: Weights,
+    pub(crate) states: &'a States,
+    pub(crate) isa: Isa,
+    pub(crate) threads: usize,
+}
+
+/// Lists what each node reads and writes, for the layout.
+pub(crate) fn layout(plan: &Plan, nodes: &[Node]) -> Layout {
+    let steps: Vec<_> = nodes.iter().map(|n| (n.reads(), n.writes())).collect();
+    Layout::new(plan, &steps, plan.output)
+}
+
+/// Makes the stages, and tells where the logits are.
+pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<(Vec<Work>, RowsOf), DeviceError> {
+    let values = layout(parts.plan, nodes).allocate(parts.plan, parts.limits)?;
+    let output = values[parts.plan.output.0 as usize].clone();
+    let mut compiler = Compiler {
+        values,
+        attention: None,
+        sizes: attention_sizes(parts.plan, parts.limits),
+        activations: HashMap::new(),
+        experts: HashMap::new(),
+        tables: vec![],
+        filled: vec![],
+        stages: vec![],
+        parts,
+    };
+    for (i, node) in nodes.iter().enumerate() {
+        match node {
+            Node::Op(op) => compiler.op(op)?,
+            Node::Group(group) => {
+                let next = nodes[i + 1..].iter().find_map(|n| if let Node::Group(g) = n { Some(g) } else { None });
+                compiler.group(group, next)?;
+            }
+        }
+    }
+    let output = output.ok_or_else(|| DeviceError::Failed("nothing makes the logits".into()))?;
+    Ok((compiler.stages, output))
+}
+
+/// The largest sizes among the attention ops.
+pub(crate) fn attention_sizes(plan: &Plan, limits: &Limits) -> Option<attention::Sizes> {
+    let ops = plan.ops.iter().filter_map(|o| if let Op::Attention(a) = o { Some(a) } else { None });
+    ops.fold(None, |sizes: Option<attention::Sizes>, a| {
+        let s = sizes.unwrap_or_default();
+        Some(attention::Sizes {
+            heads: s.heads.max(a.heads),
+            key: s.key.max(a.key),
+            value: s.value.max(a.value.next_multiple_of(16)),
+            groups: limits.pages.saturating_mul(limits.page.div_ceil(16)),
+        })
+    })
+}
+
+/// Sizes of the mixtures of experts, as far as the plan tells them.
+pub(crate) fn expert_sizes(plan: &Plan, limits: &Limits) -> Vec<experts::Sizes> {
+    let ops = plan.ops.iter().filter_map(|o| if let Op::Experts(e) = o { Some(e) } else { None });
+    let mut all: Vec<_> = ops
+        .map(|e| experts::Sizes {
+            pairs: limits.batch.saturating_mul(plan.value(e.route).width),
+            experts: plan.weight(e.up).shape[0],
+            width: plan.value(e.x).width,
+            inner: plan.weight(e.up).shape[1],
+            out: plan.value(e.out).width,
+            kinds: [ActivationKind::F32; 3],
+        })
+        .collect();
+    all.dedup();
+    all
+}
+
+struct Compiler<'a> {
+    parts: Parts<'a>,
+    values: Vec<Option<RowsOf>>,
+    sizes: Option<attention::Sizes>,
+    attention: Option<Arc<attention::Scratch>>,
+    /// Columns, shared by all products of a width; filled before each.
+    activations: HashMap<(ActivationKind, usize, bool), Arc<Activations>>,
+    experts: HashMap<experts::Sizes, Arc<experts::Scratch>>,
+    /// Cosines and sines.
+    tables: Vec<(Rope, Rows, RowsOf)>,
+    /// Columns that already hold a value.
+    filled: Vec<(Value, Arc<Activations>)>,
+    stages: Vec<Work>,
+}
+
+impl Compiler<'_> {
+    fn value(&self, v: Value) -> Result<RowsOf, DeviceError> {
+        self.values[v.0 as usize].clone().ok_or_else(|| DeviceError::Failed(format!("nothing makes value {}", v.0)))
+    }
+    fn rows_of(&self, v: Value) -> Rows {
+        self.parts.plan.value(v).rows
+    }
+    /// Adds a row op, to the stage that is open where that has the same rows.
+    fn row(&mut self, rows: Rows, step: RowStep) {
+        debug_assert!(step.inputs.len() <= INPUTS);
+        match self.stages.last_mut() {
+            Some(Work::Rows(of, steps)) if *of == rows => steps.push(step),
+            _ => self.stages.push(Work::Rows(rows, vec![step])),
+        }
+    }
+    /// Adds an op that is a row op of the plan.
+    fn row_op(&mut self, op: &Op, inputs: Vec<RowsOf>, with: impl RowOp + 'static) -> Result<(), DeviceError> {
+        let out = Some(self.value(op.output())?);
+        self.row(self.rows_of(op.output()), RowStep { name: op.name(), op: Box::new(with), inputs, out });
+        Ok(())
+    }
+    fn together(&mut self, name: &'static str, op: impl WorkOp + 'static) {
+        self.stages.push(Work::Together(name, Box::new(op)));
+    }
+
+    fn op(&mut self, op: &Op) -> Result<(), DeviceError> {
+        let isa = self.parts.isa;
+        let inputs = op.inputs().into_iter().map(|v| self.value(v)).collect::<Result<Vec<_>, _>>()?;
+        match op {
+            Op::Linear { .. } => unreachable!("products are in groups"),
+            Op::Embed { weight, scale, .. } => {
+                let table = self.parts.weights.table(*weight)?;
+                self.row_op(op, inputs, Embed { table, scale: *scale })
+            }
+            Op::RmsNorm { weight, dim, eps, .. } => {
+                let weight = self.parts.weights.some_vector(*weight)?;
+                self.row_op(op, inputs, Rms { weight, dim: *dim, eps: *eps, isa })
+            }
+            Op::LayerNorm { weight, bias, eps, .. } => {
+                let (weight, bias) = (self.parts.weights.some_vector(*weight)?, self.parts.weights.some_vector(*bias)?);
+                self.row_op(op, inputs, Layer { weight, bias, eps: *eps, isa })
+            }
+            Op::L2Norm { dim, eps, .. } => self.row_op(op, inputs, L2 { dim: *dim, eps: *eps, isa }),
+            Op::Rope { head, rope, .. } => self.rope(op, inputs, *head, rope),
+            Op::Attention(a) => self.attend(a),
+            Op::GatedDelta(d) => {
+                let Some(state) = self.parts.states.fixed(d.state).cloned() else { return Err(wrong_state(op)) };
+                let [q, k, v, decay, beta] = [d.q, d.k, d.v, d.decay, d.beta].map(|v| self.value(v));
+                let op = GatedDelta {
+                    q: q?,
+                    k: k?,
+                    v: v?,
+                    decay: decay?,
+                    beta: beta?,
+                    out: self.value(d.out)?,
+                    state,
+                    k_heads: d.k_heads,
+                    v_heads: d.v_heads,
+                    key: d.key,
+                    value: d.value,
+                    tiled: d.tiled,
+                    scale: d.scale,
+                    isa,
+                };
+                self.together("gated_delta", op);
+                Ok(())
+            }
+            Op::CausalConv(c) => {
+                let Some(state) = self.parts.states.fixed(c.state).cloned() else { return Err(wrong_state(op)) };
+                let op = CausalConv {
+                    x: self.value(c.x)?,
+                    out: self.value(c.out)?,
+                    taps: causal_conv::transposed(&self.parts.weights.vector(c.weight)?, c.kernel),
+                    bias: self.parts.weights.some_vector(c.bias)?,
+                    kernel: c.kernel,
+                    f: c.f,
+                    state,
+                    isa,
+                };
+                self.together("causal_conv", op);
+                Ok(())
+            }
+            Op::Elementwise(e) => self.row_op(op, inputs, Elementwise { f: e.f, isa }),
+            Op::Binary { f, .. } => self.row_op(op, inputs, Pairwise(*f)),
+            Op::WeightedBinary(w) => {
+                let weight = self.parts.weights.vector(w.weight)?;
+                self.row_op(op, inputs, Weighted { f: w.f, weight })
+            }
+            Op::Scale { by, .. } => self.row_op(op, inputs, Scale(*by)),
+            Op::Glu { f, .. } => self.row_op(op, inputs, Glu { f: *f, isa }),
+            Op::Slice { groups, start, len, .. } => self.row_op(op, inputs, Slice { groups: *groups, start: *start, len: *len }),
+            Op::Route(r) => {
+                let bias = self.parts.weights.some_vector(r.bias)?;
+                self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, scale: r.scale })
+            }
+            Op::Experts(e) => self.mixture(e),
+            Op::Select { x, out } => {
+                let (x, out) = (self.value(*x)?, self.value(*out)?);
+                self.together("select", Select { x, out });
+                Ok(())
+            }
+        }
+    }
+
+    fn rope(&mut self, op: &Op, mut inputs: Vec<RowsOf>, head: usize, rope: &Rope) -> Result<(), DeviceError> {
+        let rows = self.rows_of(op.output());
+        let table = match self.tables.iter().find(|(r, of, _)| r == rope && *of == rows) {
+            Some((_, _, table)) => table.clone(),
+            None => {
+                let count = if rows == Rows::Tokens { self.parts.limits.batch } else { self.parts.limits.outputs };
+                let table = RowsOf::new(count, rope::Table::width(rope))?;
+                let make = Box::new(rope::Table { rope: rope.clone() });
+                self.row(rows, RowStep { name: "rope_table", op: make, inputs: vec![], out: Some(table.clone()) });
+                self.tables.push((rope.clone(), rows, table.clone()));
+                table
+            }
+        };
+        inputs.push(table);
+        self.row_op(op, inputs, rope::Turn { head, style: rope.style, isa: self.parts.isa })
+    }
+
+    fn attend(&mut self, a: &Attention) -> Result<(), DeviceError> {
+        let states = self.parts.states;
+        match states.kv(a.state) {
+            Some(Kv::Half(cache)) => self.attend_to(a, cache.clone()),
+            Some(Kv::Full(cache)) => self.attend_to(a, cache.clone()),
+            None => Err(wrong_state(&Op::Attention(a.clone()))),
+        }
+    }
+    fn attend_to<C: Cell>(&mut self, a: &Attention, cache: Arc<Cache<C>>) -> Result<(), DeviceError> {
+        let isa = self.parts.isa;
+        let scratch = match &self.attention {
+            Some(scratch) => scratch.clone(),
+            None => {
+                let sizes = self.sizes.unwrap_or_default();
+                self.attention.insert(Arc::new(attention::Scratch::new(self.parts.threads, sizes)?)).clone()
+            }
+        };
+        let append = Box::new(Append { cache: cache.clone(), isa });
+        let inputs = vec![self.value(a.k)?, self.value(a.v)?];
+        self.row(Rows::Tokens, RowStep { name: "append", op: append, inputs, out: None });
+        let sinks = self.parts.weights.some_vector(a.sinks)?;
+        let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks };
+        let (q, out) = (self.value(a.q)?, self.value(a.out)?);
+        self.together("attention", Attend { cache, settings, q, out, scratch, counter: Counter::new(), isa });
+        Ok(())
+    }
+
+    fn mixture(&mut self, e: &onebit_plan::Experts) -> Result<(), DeviceError> {
+        let isa = self.parts.isa;
+        let experts = self.parts.weights.experts(e.gate, e.up, e.down)?;
+        let kinds_of = |x: &experts::Expert| [x.gate.activation(), x.up.activation(), x.down.activation()];
+        let kinds = experts.first().map_or([ActivationKind::F32; 3], kinds_of);
+        if experts.iter().any(|x| kinds_of(x) != kinds) {
+            return Err(DeviceError::Unsupported("experts of one layer are stored in different ways".into()));
+        }
+        let plan = self.parts.plan;
+        let sizes = experts::Sizes {
+            pairs: self.parts.limits.batch * plan.value(e.route).width,
+            experts: experts.len(),
+            width: plan.value(e.x).width,
+            inner: plan.weight(e.up).shape[1],
+            out: plan.value(e.out).width,
+            kinds,
+        };
+        let scratch = match self.experts.get(&sizes) {
+            Some(scratch) => scratch.clone(),
+            None => self.experts.entry(sizes).or_insert(Arc::new(experts::Scratch::new(sizes, isa)?)).clone(),
+        };
+        let (x, route, out) = (self.value(e.x)?, self.value(e.route)?, self.value(e.out)?);
+        self.together("experts", Experts { x, route, out, experts, f: e.f, scratch, isa });
+        Ok(())
+    }
+
+    /// The columns for products of values of this width.
+    fn columns(&mut self, kind: ActivationKind, width: usize, rows: Rows) -> Result<Arc<Activations>, DeviceError> {
+        let key = (kind, width, rows == Rows::Outputs);
+        if let Some(found) = self.activations.get(&key) {
+            return Ok(found.clone());
+        }
+        let limits = self.parts.limits;
+        let count = if rows == Rows::Tokens { limits.batch } else { limits.outputs };
+        let new = Arc::new(Activations::new(kind, count, width, self.parts.isa)?);
+        Ok(self.activations.entry(key).or_insert(new).clone())
+    }
+    fn kind(&self, weight: WeightId) -> Result<ActivationKind, DeviceError> {
+        Ok(self.parts.weights.matrix(weight)?.activation())
+    }
+    fn product(&mut self, x: Value, p: &Product) -> Result<linear::Product, DeviceError> {
+        let matrix = self.parts.weights.matrix(p.weight)?;
+        let x = self.columns(matrix.activation(), matrix.columns(), self.rows_of(x))?;
+        Ok(linear::Product { matrix, bias: self.parts.weights.some_vector(p.bias)?, x, out: self.value(p.out)? })
+    }
+    /// Brings `x` into every form that the group wants, unless that is done, and adds the group. `next` is the group after it.
+    fn group(&mut self, group: &Group, next: Option<&Group>) -> Result<(), DeviceError> {
+        let rows = self.rows_of(group.x);
+        let mut used: Vec<Arc<Activations>> = vec![];
+        let mut parts = vec![];
+        let filled = std::mem::take(&mut self.filled);
+        for part in &group.parts {
+            for product in part.products() {
+                let x = self.product(group.x, product)?.x;
+                if !used.iter().any(|u| Arc::ptr_eq(u, &x)) {
+                    used.push(x);
+                }
+            }
+        }
+        for x in &used {
+            if !filled.iter().any(|(v, a)| *v == group.x && Arc::ptr_eq(a, x)) {
+                let inputs = vec![self.value(group.x)?];
+                self.row(rows, RowStep { name: "fill", op: Box::new(Fill(x.clone())), inputs, out: None });
+            }
+        }
+        for part in &group.parts {
+            parts.push(match part {
+                Part::Plain { product, add } => {
+                    let add = add.map(|v| self.value(v)).transpose()?;
+                    linear::Part::Plain { product: self.product(group.x, product)?, add }
+                }
+                Part::Gated { gate, up, f, out } => {
+                    // What comes next may read the result: it is brought into its form at once, where that memory is not in use now.
+                    let mut fill: Vec<Arc<Activations>> = vec![];
+                    if let Some(next) = next.filter(|n| n.x == *out) {
+                        for product in next.parts.iter().flat_map(Part::products) {
+                            let columns = self.columns(self.kind(product.weight)?, self.parts.plan.value(*out).width, rows)?;
+                            let taken = used.iter().chain(&fill).chain(self.filled.iter().map(|(_, a)| a)).any(|u| Arc::ptr_eq(u, &columns));
+                            if !taken {
+                                fill.push(columns.clone());
+                            }
+                        }
+                        self.filled.extend(fill.iter().map(|a| (*out, a.clone())));
+                    }
+                    let (gate, up) = (self.product(group.x, gate)?, self.product(group.x, up)?);
+                    linear::Part::Gated { gate, up, f: *f, out: self.value(*out)?, fill }
+                }
+            });
+        }
+        self.together(if matches!(group.parts[..], [Part::Gated { .. }]) { "gated_linear" } else { "linear" }, Linears { parts, rows, isa: self.parts.isa });
+        Ok(())
+    }
+}
+
+fn wrong_state(op: &Op) -> DeviceError {
+    DeviceError::Failed(format!("the state of op `{}` is of another kind", op.name()))
+}
+
+/// Bytes of the buffers for columns that the plan's products share, at most.
+pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
+    let mut widths: Vec<(usize, bool)> = plan
+        .ops
+        .iter()
+        .filter_map(|o| if let Op::Linear { x, .. } = o { Some((plan.value(*x).width, plan.value(*x).rows == Rows::Outputs)) } else { None })
+        .collect();
+    widths.sort_unstable();
+    widths.dedup();
+    let bytes = |(width, outputs): &(usize, bool)| width.saturating_mul(4).saturating_mul(if *outputs { limits.outputs } else { limits.batch });
+    widths.iter().map(bytes).fold(0, usize::saturating_add)
+}

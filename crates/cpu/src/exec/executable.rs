@@ -1,0 +1,128 @@
+//! Runs steps.
+
+use super::{
+    compile::{self, Parts, Work, compile},
+    fuse::Fusions,
+    node::{Node, nodes},
+    profile::{Profile, Table},
+    rows::RowsOf,
+    states::States,
+    step::StepBuffers,
+    weights::{self, Weights},
+};
+use crate::{isa::Isa, pool::Pool};
+use onebit_plan::{Batch, DeviceError, Executable, Limits, Memory, Model, Progress, Rows};
+use std::{sync::Arc, time::Instant};
+
+/// What loading needs from the device.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) isa: Isa,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) fusions: Fusions,
+}
+
+/// The plan's steps after fusion.
+fn fused(host: &Host, model: &Model) -> Vec<Node> {
+    host.fusions.apply(&model.plan, nodes(&model.plan))
+}
+
+/// What [`load`] will take.
+pub(crate) fn memory(host: &Host, model: &Model, limits: &Limits) -> Memory {
+    let (plan, nodes) = (&model.plan, fused(host, model));
+    let (kv, slots) = States::bytes(plan, limits);
+    let scratch = [
+        compile::layout(plan, &nodes).bytes(plan, limits),
+        compile::column_bytes(plan, limits),
+        compile::attention_sizes(plan, limits).map_or(0, |s| s.bytes(host.pool.threads())),
+        compile::expert_sizes(plan, limits).iter().map(|s| s.bytes()).fold(0, usize::saturating_add),
+        StepBuffers::bytes(limits.batch, limits.outputs),
+    ];
+    let scratch = scratch.into_iter().fold(0, usize::saturating_add);
+    Memory { weights: weights::bytes(model, &nodes), kv, slots, scratch }
+}
+
+/// A loaded model.
+pub(crate) struct CpuExecutable {
+    host: Host,
+    limits: Limits,
+    vocabulary: usize,
+    stages: Vec<Work>,
+    table: Arc<Table>,
+    output: RowsOf,
+    states: States,
+    buffers: StepBuffers,
+}
+
+/// Loads a model.
+pub(crate) fn load(
+    host: &Host,
+    model: Model,
+    limits: &Limits,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<CpuExecutable, DeviceError> {
+    let nodes = fused(host, &model);
+    let plan = model.plan.clone();
+    let states = States::new(&plan, limits)?;
+    let weights = Weights::load(model, &nodes, limits.exact, host.isa, &host.pool, progress)?;
+    let threads = host.pool.threads();
+    let (stages, output) = compile(Parts { plan: &plan, limits, weights, states: &states, isa: host.isa, threads }, &nodes)?;
+    let table = host.profile.table(stages.iter().map(Work::name).collect());
+    let buffers = StepBuffers::new(limits.batch, limits.outputs);
+    Ok(CpuExecutable { host: host.clone(), limits: limits.clone(), vocabulary: plan.vocabulary, stages, table, output, states, buffers })
+}
+
+impl Executable for CpuExecutable {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
+        batch.check(&self.limits, self.vocabulary)?;
+        let Self { host, stages, table, buffers, .. } = self;
+        let view = buffers.view(batch);
+        for stage in stages.iter() {
+            if let Work::Together(_, op) = stage {
+                op.prepare();
+            }
+        }
+        let measure = host.profile.is_on();
+        host.pool.run(&|worker| {
+            let mut last = (measure && worker.index == 0).then(Instant::now);
+            for (i, stage) in stages.iter().enumerate() {
+                if i > 0 {
+                    worker.barrier();
+                }
+                match stage {
+                    Work::Rows(rows, steps) => {
+                        for index in worker.chunk(view.count(*rows), 1) {
+                            let row = view.row(*rows, index);
+                            for step in steps {
+                                // SAFETY: every stage of row ops gives row `index` to the same thread, and to no other.
+                                unsafe { step.run(&view, row) };
+                            }
+                        }
+                    }
+                    Work::Together(_, op) => op.run(&view, &worker),
+                }
+                if let Some(start) = &mut last {
+                    let now = Instant::now();
+                    table.add(i, now - *start);
+                    *start = now;
+                }
+            }
+        });
+        let outputs = view.count(Rows::Outputs);
+        // SAFETY: all threads are done, and the reference borrows `self`, so that no step runs while it lives.
+        Ok(unsafe { self.output.first(outputs) })
+    }
+    fn copy_slots(&mut self, pairs: &[(u32, u32)]) {
+        self.states.copy_slots(pairs);
+    }
+    fn copy_pages(&mut self, pairs: &[(u32, u32)]) {
+        self.states.copy_pages(pairs);
+    }
+}
