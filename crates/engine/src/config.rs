@@ -1,0 +1,39 @@
+use onebit_plan::Limits;
+use std::time::Duration;
+
+/// How an [`Engine`](crate::Engine) shares its executable among requests.
+///
+/// Whatever asks for more than the executable was made for ([`Limits`](onebit_plan::Limits)) is lowered to what it has;
+/// [`Engine::config`](crate::Engine::config) gives what is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Sequences that run at once. Each needs a slot, a token of the batch and a row of logits.
+    pub max_sequences: usize,
+    /// Tokens of one sequence, prompt and completion together. Never more than the pages of the cache hold, so that every
+    /// accepted request can run, if need be alone.
+    pub context: usize,
+    /// Prompt tokens in one step, over all sequences: how long a prompt can hold up the streams that are decoding.
+    pub prompt_chunk: usize,
+    /// Requests that may wait for a place before more are refused with [`SubmitError::QueueFull`](crate::SubmitError::QueueFull).
+    pub queue: usize,
+    /// How long a request may wait and run before it fails with [`EngineError::Deadline`](crate::EngineError::Deadline);
+    /// a request's own [`timeout`](crate::Request::timeout) comes before it. `None` is for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None }
+    }
+}
+
+impl Config {
+    /// Lowered to what the executable has, and with at least one of everything but places in the queue.
+    pub(crate) fn within(mut self, limits: &Limits) -> Self {
+        self.max_sequences = self.max_sequences.min(limits.slots).min(limits.batch).min(limits.outputs).max(1);
+        self.context = self.context.min(limits.pages.saturating_mul(limits.page));
+        // At least a token for every sequence, so that sharing leaves no prompt without.
+        self.prompt_chunk = self.prompt_chunk.clamp(self.max_sequences, limits.batch.max(self.max_sequences));
+        self
+    }
+}

@@ -1,0 +1,212 @@
+//! The handle that callers hold, and what it shares with the scheduler's thread.
+
+use crate::scheduler::Scheduler;
+use crate::sequence::Sequence;
+use crate::stream::channel;
+use crate::{Config, Request, Stats, Stream, SubmitError, Vocabulary};
+use onebit_plan::{Executable, Limits};
+use onebit_text::Tokenizer;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A model that runs for many callers at once. Clones are handles to the same engine; it can be shared by threads.
+///
+/// When the last handle is gone, no more requests come; those accepted run to their ends, and then the thread ends and
+/// gives back the executable's memory. [`shutdown`](Engine::shutdown) waits for that, and not longer than it is told.
+#[derive(Debug)]
+pub struct Engine<V: Vocabulary = Tokenizer> {
+    handle: Arc<Handle<V>>,
+}
+
+/// Counted by `Engine`'s clones, where `Shared` is held by the thread too.
+#[derive(Debug)]
+struct Handle<V> {
+    shared: Arc<Shared<V>>,
+}
+
+/// What handles and the scheduler's thread share.
+#[derive(Debug)]
+pub(crate) struct Shared<V> {
+    pub config: Config,
+    pub limits: Limits,
+    /// Numbers in a row of logits.
+    pub width: usize,
+    pub vocabulary: Arc<V>,
+    inbox: Mutex<Inbox>,
+    /// Something came into the inbox.
+    wake: Condvar,
+    /// The thread ended.
+    ended: Condvar,
+    stats: Mutex<Stats>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    /// Accepted and not yet begun, oldest first.
+    pub waiting: VecDeque<Sequence>,
+    /// Why nothing is accepted any more.
+    pub closed: Option<SubmitError>,
+    /// When running streams are to be failed.
+    pub deadline: Option<Instant>,
+    accepted: u64,
+    refused: u64,
+    ended: bool,
+}
+
+impl<V> Clone for Engine<V>
+where
+    V: Vocabulary,
+{
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone() }
+    }
+}
+
+impl<V: Vocabulary> Engine<V> {
+    /// Starts the scheduler's thread, which owns `executable`.
+    ///
+    /// # Panics
+    /// If the system cannot start a thread.
+    pub fn new(executable: Box<dyn Executable>, tokenizer: Arc<V>, config: Config) -> Self {
+        let limits = executable.limits().clone();
+        let shared = Arc::new(Shared {
+            config: config.within(&limits),
+            width: executable.vocabulary(),
+            limits,
+            vocabulary: tokenizer,
+            inbox: Mutex::default(),
+            wake: Condvar::new(),
+            ended: Condvar::new(),
+            stats: Mutex::default(),
+        });
+        let scheduler = Scheduler::new(executable, shared.clone());
+        shared.publish(scheduler.stats());
+        std::thread::Builder::new()
+            .name("1bit-engine".into())
+            .spawn(move || scheduler.run())
+            .unwrap_or_else(|error| panic!("the engine's thread cannot be started: {error}"));
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    /// Queues a request. It is checked first, and refused without any work if it breaks a limit.
+    pub fn submit(&self, request: Request) -> Result<Stream, SubmitError> {
+        let shared = &self.handle.shared;
+        request.validate(shared.width, shared.config.context)?;
+        let (sender, stream) = channel();
+        let sequence = Sequence::new(request, sender, &shared.config, &*shared.vocabulary);
+        shared.accept(sequence)?;
+        Ok(stream)
+    }
+
+    /// Accepts nothing more, gives what was accepted the time `drain` to end, fails what has not, and waits until the thread has
+    /// ended: at most `drain` and one step. It blocks; a later call can shorten the time but not lengthen it.
+    pub fn shutdown(&self, drain: Duration) {
+        let shared = &self.handle.shared;
+        let deadline = Instant::now().checked_add(drain);
+        let mut inbox = shared.inbox();
+        inbox.closed.get_or_insert(SubmitError::ShuttingDown);
+        inbox.deadline = match (inbox.deadline, deadline) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        shared.wake.notify_all();
+        while !inbox.ended {
+            inbox = shared.ended.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What the engine is doing and has done, as of the last step.
+    pub fn stats(&self) -> Stats {
+        let shared = &self.handle.shared;
+        let mut stats = shared.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let inbox = shared.inbox();
+        stats.waiting += inbox.waiting.len();
+        stats.requests = inbox.accepted;
+        stats.refused = inbox.refused;
+        stats
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Arc<V> {
+        &self.handle.shared.vocabulary
+    }
+
+    /// Tokens that one sequence may have, prompt and answer together.
+    pub fn context(&self) -> usize {
+        self.handle.shared.config.context
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.handle.shared.config
+    }
+
+    /// What the executable was made for.
+    pub fn limits(&self) -> &Limits {
+        &self.handle.shared.limits
+    }
+
+    /// Numbers in a row of logits: token ids are below it.
+    pub fn vocabulary(&self) -> usize {
+        self.handle.shared.width
+    }
+}
+
+impl<V> Drop for Handle<V> {
+    fn drop(&mut self) {
+        self.shared.inbox().closed.get_or_insert(SubmitError::ShuttingDown);
+        self.shared.wake.notify_all();
+    }
+}
+
+impl<V> Shared<V> {
+    /// The inbox is whole at every moment at which a panic is possible, so a poisoned lock can be used.
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(&self, sequence: Sequence) -> Result<(), SubmitError> {
+        let mut inbox = self.inbox();
+        if let Some(reason) = &inbox.closed {
+            return Err(reason.clone());
+        }
+        if inbox.waiting.len() >= self.config.queue {
+            // Those that have left do not count.
+            inbox.waiting.retain(|s| !s.sender.is_cancelled());
+            if inbox.waiting.len() >= self.config.queue {
+                inbox.refused += 1;
+                return Err(SubmitError::QueueFull { limit: self.config.queue });
+            }
+        }
+        let mut sequence = sequence;
+        sequence.order = inbox.accepted;
+        inbox.accepted += 1;
+        inbox.waiting.push_back(sequence);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do.
+    pub(crate) fn wait(&self) {
+        let mut inbox = self.inbox();
+        while inbox.waiting.is_empty() && inbox.closed.is_none() {
+            inbox = self.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn publish(&self, stats: &Stats) {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone_from(stats);
+    }
+
+    /// The last thing that the thread does.
+    pub(crate) fn end(&self) {
+        let mut inbox = self.inbox();
+        inbox.closed.get_or_insert(SubmitError::Stopped("its thread ended unexpectedly".into()));
+        let left = std::mem::take(&mut inbox.waiting);
+        inbox.ended = true;
+        self.ended.notify_all();
+        drop(inbox);
+        drop(left);
+    }
+}

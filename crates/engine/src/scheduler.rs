@@ -1,0 +1,405 @@
+//! The loop of the engine's thread, which owns the executable, the caches and all sequences.
+//!
+//! Each turn: sequences whose callers have left or whose time is over give up their places; waiting ones get places as long as
+//! there are any; a batch is chosen, computed, and its rows become tokens and events.
+//!
+//! **The batch.** Every running sequence that has read its prompt gets its next token in every step. What room is left, up to
+//! [`Config::prompt_chunk`](crate::Config::prompt_chunk), goes to prompts, the same to each; what a short one does not need goes
+//! to the others.
+//!
+//! **Pages.** A sequence gets a place when there are pages for all tokens that it has, and more pages as its answer grows. When
+//! there are none, the youngest sequence gives up its place; later its tokens, prompt and answer so far, are computed
+//! again like a prompt. Since devices compute a position the same way in whatever batch it is, this changes nothing but time.
+//! The oldest never gives up its place, and alone it has all pages, which are enough for any accepted request: so
+//! everything that is accepted ends.
+//!
+//! **Faults.** If a step fails, by an error or a panic, the caches of all its sequences are in doubt. If it had one sequence, that
+//! one fails. If it had several, each is computed again alone, up to and past the point of the failure; one that fails alone
+//! fails, the others go on as if nothing had happened. After each failure the executable has to pass a step of one token; if it cannot,
+//! it is broken, and everything fails.
+
+use crate::cache::Cache;
+use crate::engine::Shared;
+use crate::sampler::Scratch;
+use crate::sequence::{Sequence, Work};
+use crate::{EngineError, Event, FinishReason, Stats, SubmitError, Vocabulary};
+use onebit_plan::{Batch, Executable, Span};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) struct Scheduler<V> {
+    executable: Box<dyn Executable>,
+    shared: Arc<Shared<V>>,
+    cache: Cache,
+    /// Oldest first.
+    running: Vec<Sequence>,
+    /// Had places and lost them. Oldest first.
+    displaced: Vec<Sequence>,
+    /// With their last events, which are sent when the turn is over and the statistics tell of it.
+    ended: Vec<(Sequence, Event)>,
+    /// The step's parts, in the order of its tokens.
+    work: Vec<Work>,
+    tokens: Vec<u32>,
+    scratch: Scratch,
+    stats: Stats,
+}
+
+/// Tells that the thread has ended, however it does.
+struct Ending<V>(Arc<Shared<V>>);
+
+impl<V> Drop for Ending<V> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl<V: Vocabulary> Scheduler<V> {
+    pub(crate) fn new(executable: Box<dyn Executable>, shared: Arc<Shared<V>>) -> Self {
+        let limits = &shared.limits;
+        let stats = Stats {
+            max_sequences: shared.config.max_sequences,
+            pages: limits.pages,
+            page: limits.page,
+            slots: limits.slots,
+            ..Stats::default()
+        };
+        Self {
+            cache: Cache::new(limits),
+            executable,
+            running: Vec::new(),
+            displaced: Vec::new(),
+            ended: Vec::new(),
+            work: Vec::new(),
+            tokens: Vec::new(),
+            scratch: Scratch::default(),
+            stats,
+            shared,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The whole life of the thread.
+    pub(crate) fn run(self) {
+        // Dropped in the reverse order: first the sequences, which tell their streams, and the executable's memory.
+        let _ending = Ending(self.shared.clone());
+        let mut scheduler = self;
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| scheduler.serve())) {
+            scheduler.fail_all(&describe(&*payload));
+            scheduler.settle();
+        }
+    }
+
+    fn serve(&mut self) {
+        loop {
+            if self.running.is_empty() && self.displaced.is_empty() {
+                self.shared.wait();
+                let inbox = self.shared.inbox();
+                if inbox.closed.is_some() && inbox.waiting.is_empty() {
+                    return;
+                }
+            }
+            self.sweep();
+            self.admit();
+            self.choose();
+            if !self.work.is_empty() {
+                self.step();
+            }
+            self.settle();
+        }
+    }
+
+    /// Takes out sequences that were cancelled, or whose time is over.
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        let Self { running, displaced, ended, shared, .. } = self;
+        let mut inbox = shared.inbox();
+        let over = inbox.deadline.is_some_and(|d| now >= d);
+        let mut end =
+            |sequence: &mut Sequence| sequence.interrupted(now).or_else(|| over.then_some(Event::Failed(EngineError::ShuttingDown)));
+        extract(running, &mut end, ended);
+        extract(displaced, &mut end, ended);
+        // Nothing is moved unless something ends, so that a long queue costs little.
+        let waiting = &mut inbox.waiting;
+        let mut i = 0;
+        while i < waiting.len() {
+            match end(&mut waiting[i]) {
+                Some(event) => ended.extend(waiting.remove(i).map(|s| (s, event))),
+                None => i += 1,
+            }
+        }
+    }
+
+    /// Gives places to those that wait, oldest first, as long as there are any.
+    fn admit(&mut self) {
+        while self.running.len() < self.shared.config.max_sequences {
+            // One that has to be computed alone has the executable for itself.
+            let probe = self.displaced.iter().position(|s| s.suspect.is_some());
+            let alone = probe.is_some() || self.running.iter().any(|s| s.suspect.is_some());
+            if alone && !self.running.is_empty() {
+                return;
+            }
+            let Some(mut sequence) = self.next(probe.unwrap_or(0)) else { return };
+            match self.cache.open(sequence.tokens.len()) {
+                Ok(place) => {
+                    sequence.begin(place, Instant::now());
+                    let at = self.running.partition_point(|s| s.order < sequence.order);
+                    self.running.insert(at, sequence);
+                }
+                // Cannot be: what is accepted fits into all pages, and those of others were counted.
+                Err(_) => self.ended.push((sequence, Event::Failed(EngineError::Step("there are no pages for it".into())))),
+            }
+        }
+    }
+
+    /// The next sequence that waits, if there is room for it: the given one of the displaced, or else the first of the inbox.
+    fn next(&mut self, displaced: usize) -> Option<Sequence> {
+        // Each of those that run may soon need a page.
+        let room = |cache: &Cache, tokens: usize, running: usize| running == 0 || cache.pages_for(tokens) + running <= cache.free_pages();
+        if let Some(sequence) = self.displaced.get(displaced) {
+            let fits = room(&self.cache, sequence.tokens.len(), self.running.len());
+            return fits.then(|| self.displaced.remove(displaced));
+        }
+        let mut inbox = self.shared.inbox();
+        let fits = room(&self.cache, inbox.waiting.front()?.tokens.len(), self.running.len());
+        if fits { inbox.waiting.pop_front() } else { None }
+    }
+
+    /// Decides who gets how many tokens of the next step.
+    fn choose(&mut self) {
+        self.work.clear();
+        let limits = &self.shared.limits;
+        let mut budget = limits.batch;
+        let mut rows = limits.outputs;
+        let mut i = 0;
+        while i < self.running.len() {
+            if self.running[i].remaining() == 1 && self.make_room(i) {
+                let start = self.running[i].computed();
+                let outputs = self.running[i].outputs(start, 1);
+                self.work.push(Work { index: i, start, len: 1, outputs });
+                budget -= 1;
+                rows -= outputs;
+            }
+            i += 1;
+        }
+        self.share(budget.min(self.shared.config.prompt_chunk), rows);
+    }
+
+    /// Makes sure that the sequence has pages for its next token: if there are none, the youngest lose theirs, at last itself.
+    fn make_room(&mut self, index: usize) -> bool {
+        while let Some(sequence) = self.running.get_mut(index) {
+            let Some(place) = &mut sequence.place else { return false };
+            if self.cache.reserve(place, 1, &mut *self.executable).is_ok() {
+                return true;
+            }
+            self.stats.preemptions += 1;
+            if let Some(youngest) = self.running.pop() {
+                self.displace(youngest);
+            }
+        }
+        false
+    }
+
+    /// Takes a sequence's place, to be computed again later.
+    fn displace(&mut self, mut sequence: Sequence) {
+        if let Some(place) = sequence.place.take() {
+            self.cache.release(place);
+        }
+        let at = self.displaced.partition_point(|s| s.order < sequence.order);
+        self.displaced.insert(at, sequence);
+    }
+
+    /// Shares a budget of tokens and rows of logits among prompts.
+    fn share(&mut self, mut budget: usize, mut rows: usize) {
+        let decoding = self.work.len();
+        let prompts = self.running.iter().enumerate().filter(|(_, s)| s.remaining() > 1);
+        self.work.extend(prompts.map(|(index, s)| Work { index, start: s.computed(), len: s.remaining(), outputs: 0 }));
+        let prompts = &mut self.work[decoding..];
+        // From the shortest on, each gets its share of what is left. There is a token and a row for each, by the way that
+        // the configuration is bounded.
+        prompts.sort_unstable_by_key(|w| (w.len, w.index));
+        let mut left = prompts.len();
+        for work in prompts {
+            let sequence = &self.running[work.index];
+            work.len = work.len.min(budget / left);
+            left -= 1;
+            work.outputs = sequence.outputs(work.start, work.len);
+            while work.outputs > rows.saturating_sub(left) {
+                // Every row fewer is a token fewer, from the end.
+                work.len -= work.outputs - rows.saturating_sub(left);
+                work.outputs = sequence.outputs(work.start, work.len);
+            }
+            budget -= work.len;
+            rows -= work.outputs;
+        }
+        self.work.retain(|w| w.len > 0);
+    }
+
+    /// Computes the batch, and makes tokens and events of its rows.
+    fn step(&mut self) {
+        let begun = Instant::now();
+        let mut spans = Vec::with_capacity(self.work.len());
+        self.tokens.clear();
+        for work in &self.work {
+            let sequence = &self.running[work.index];
+            self.tokens.extend_from_slice(&sequence.tokens[work.start..work.start + work.len]);
+            let (pages, slot) = sequence.place.as_ref().map_or((&[][..], 0), |p| (p.pages(), p.slot()));
+            spans.push(Span { len: work.len, start: work.start, pages, slot, outputs: work.outputs });
+        }
+        let outcome = attempt(&mut *self.executable, &Batch { tokens: &self.tokens, spans: &spans });
+        self.stats.steps += 1;
+        self.stats.last_batch = self.tokens.len();
+        self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
+        let mut rest = match outcome {
+            Ok(logits) => logits,
+            Err(message) => return self.recover(&message),
+        };
+        let width = self.shared.width;
+        let mut ends = Vec::new();
+        for work in &self.work {
+            let (rows, others) = rest.split_at(work.outputs * width);
+            rest = others;
+            let sequence = &mut self.running[work.index];
+            let known = sequence.tokens.len();
+            let (vocabulary, scratch) = (&*self.shared.vocabulary, &mut self.scratch);
+            let end = catch_unwind(AssertUnwindSafe(|| sequence.take(*work, rows, width, vocabulary, scratch)));
+            let end = end.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))));
+            ends.extend(end.map(|event| (work.index, event)));
+            let chosen = sequence.tokens.len() - known;
+            self.stats.completion_tokens += chosen as u64;
+            self.stats.prompt_tokens += if work.len > 1 || work.start == 0 { work.len as u64 } else { 0 };
+        }
+        ends.sort_unstable_by_key(|(index, _)| *index);
+        for (index, event) in ends.into_iter().rev() {
+            let sequence = self.running.remove(index);
+            self.ended.push((sequence, event));
+        }
+        self.clear_suspect();
+    }
+
+    /// Lets a sequence go on with the others if it has passed the point of a failure alone.
+    fn clear_suspect(&mut self) {
+        let Some(sequence) = self.running.first_mut() else { return };
+        if sequence.suspect.is_none_or(|n| sequence.computed() < n) {
+            return;
+        }
+        sequence.suspect = None;
+        // It was alone. If there are more that have to be, it makes place for the next.
+        if self.displaced.iter().any(|s| s.suspect.is_some()) {
+            let sequence = self.running.remove(0);
+            self.displace(sequence);
+        }
+    }
+
+    /// After a failed step: finds out whose fault it is, and whether the executable still works.
+    fn recover(&mut self, message: &str) {
+        self.stats.failed_steps += 1;
+        tracing::error!(sequences = self.work.len(), "a step failed: {message}");
+        if let [work] = self.work[..] {
+            let sequence = self.running.remove(work.index);
+            self.end(sequence, Event::Failed(EngineError::Step(message.to_owned())));
+        } else {
+            for work in &self.work {
+                self.running[work.index].suspect = Some(work.start + work.len);
+            }
+            for sequence in std::mem::take(&mut self.running) {
+                self.displace(sequence);
+            }
+        }
+        if let Err(again) = self.probe() {
+            let broken = format!("{message}; then a single token failed too: {again}");
+            tracing::error!("the executable is broken: {broken}");
+            self.fail_all(&broken);
+        }
+    }
+
+    /// A step of one token, of nobody's sequence.
+    fn probe(&mut self) -> Result<(), String> {
+        let Ok(place) = self.cache.open(1) else { return Ok(()) };
+        let span = Span { len: 1, start: 0, pages: place.pages(), slot: place.slot(), outputs: 1 };
+        let outcome = attempt(&mut *self.executable, &Batch { tokens: &[0], spans: &[span] }).map(|_| ());
+        self.cache.release(place);
+        outcome
+    }
+
+    /// The end of everything.
+    fn fail_all(&mut self, message: &str) {
+        let waiting = {
+            let mut inbox = self.shared.inbox();
+            inbox.closed = Some(SubmitError::Stopped(message.to_owned()));
+            std::mem::take(&mut inbox.waiting)
+        };
+        let all = std::mem::take(&mut self.running).into_iter().chain(std::mem::take(&mut self.displaced)).chain(waiting);
+        for sequence in all {
+            self.end(sequence, Event::Failed(EngineError::Stopped(message.to_owned())));
+        }
+    }
+
+    /// Takes the place of a sequence that has ended.
+    fn end(&mut self, mut sequence: Sequence, event: Event) {
+        if let Some(place) = sequence.place.take() {
+            self.cache.release(place);
+        }
+        self.ended.push((sequence, event));
+    }
+
+    /// Gives back the places of what has ended, and then tells: whoever reads the last event finds the place free and the
+    /// statistics right.
+    fn settle(&mut self) {
+        for (sequence, event) in &mut self.ended {
+            if let Some(place) = sequence.place.take() {
+                self.cache.release(place);
+            }
+            match event {
+                Event::Finished(finish) if finish.reason == FinishReason::Cancelled => self.stats.cancelled += 1,
+                Event::Failed(_) => self.stats.failed += 1,
+                _ => self.stats.finished += 1,
+            }
+        }
+        self.stats.running = self.running.len();
+        self.stats.waiting = self.displaced.len();
+        self.stats.pages_used = self.cache.used_pages();
+        self.stats.slots_used = self.cache.used_slots();
+        self.shared.publish(&self.stats);
+        for (sequence, event) in self.ended.drain(..) {
+            sequence.sender.send(event);
+        }
+    }
+}
+
+/// Moves those that end from a list.
+fn extract(list: &mut Vec<Sequence>, mut end: impl FnMut(&mut Sequence) -> Option<Event>, ended: &mut Vec<(Sequence, Event)>) {
+    let mut i = 0;
+    while i < list.len() {
+        match end(&mut list[i]) {
+            Some(event) => ended.push((list.remove(i), event)),
+            None => i += 1,
+        }
+    }
+}
+
+/// A step whose errors and panics are both messages, and whose logits are as many as were asked for.
+fn attempt<'a>(executable: &'a mut dyn Executable, batch: &Batch<'_>) -> Result<&'a [f32], String> {
+    let wanted = batch.spans.iter().map(|s| s.outputs).sum::<usize>() * executable.vocabulary();
+    let outcome = catch_unwind(AssertUnwindSafe(move || {
+        // Moved, so that the logits may outlive the closure.
+        let executable = executable;
+        executable.step(batch)
+    }));
+    match outcome {
+        Ok(Ok(logits)) if logits.len() >= wanted => Ok(logits),
+        Ok(Ok(logits)) => Err(format!("the device gave {} logits instead of {wanted}", logits.len())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(payload) => Err(describe(&*payload)),
+    }
+}
+
+/// What a panic said.
+fn describe(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", text.unwrap_or("without a message"))
+}

@@ -1,0 +1,219 @@
+//! One request on its way: its tokens, its place in the caches, and what turns rows of logits into its events.
+
+use crate::cache::Place;
+use crate::sampler::{self, Sampler, Scratch};
+use crate::stop::Output;
+use crate::stream::Sender;
+use crate::{Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Timings, Token, Usage, Vocabulary};
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    /// By submission: the lower goes first.
+    pub order: u64,
+    /// Prompt and answer.
+    pub tokens: Vec<u32>,
+    /// How many of them are the prompt.
+    prompt: usize,
+    /// How many there may be.
+    end: usize,
+    /// Where they are in the caches, while it runs. Without one, all have to be computed (again).
+    pub place: Option<Place>,
+    /// It was in a step that failed when it had so many tokens in that step and before, and has to pass that point alone.
+    pub suspect: Option<usize>,
+    pub sender: Sender,
+    sampler: Sampler,
+    output: Output,
+    logprobs: Option<usize>,
+    scores: Option<Scores>,
+    skip_special: bool,
+    submitted: Instant,
+    begun: Option<Instant>,
+    first: Option<Instant>,
+    timeout: Option<Duration>,
+}
+
+/// Logprobs of the prompt's own tokens, as far as they are known.
+#[derive(Debug)]
+struct Scores {
+    top: usize,
+    tokens: Vec<Option<Logprobs>>,
+}
+
+/// New tokens of one sequence in a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Which of the running sequences.
+    pub index: usize,
+    /// Position of the first.
+    pub start: usize,
+    /// How many.
+    pub len: usize,
+    /// For how many of the last of them logits are wanted.
+    pub outputs: usize,
+}
+
+impl Sequence {
+    pub(crate) fn new<V: Vocabulary>(request: Request, sender: Sender, config: &Config, vocabulary: &V) -> Self {
+        let forbidden = if request.ignore_eos { vocabulary.ends() } else { &[] };
+        let sampler = Sampler::new(&request.sampling, forbidden, &request.prompt, vocabulary);
+        let prompt = request.prompt.len();
+        Self {
+            order: 0,
+            prompt,
+            end: prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context),
+            place: None,
+            suspect: None,
+            sender,
+            sampler,
+            output: Output::new(&request.stop),
+            logprobs: request.logprobs,
+            scores: request.prompt_logprobs.map(|top| Scores { top, tokens: vec![None] }),
+            skip_special: request.skip_special,
+            tokens: request.prompt,
+            submitted: Instant::now(),
+            begun: None,
+            first: None,
+            timeout: request.timeout.or(config.timeout),
+        }
+    }
+
+    /// Tokens in the caches.
+    pub(crate) fn computed(&self) -> usize {
+        self.place.as_ref().map_or(0, Place::len)
+    }
+
+    /// Tokens that are not.
+    pub(crate) fn remaining(&self) -> usize {
+        self.tokens.len() - self.computed()
+    }
+
+    /// Of `len` tokens from `start`, how many of the last need logits: the prompt's, as far as it is to be scored and is not yet,
+    /// and the very last, from which a token is chosen.
+    pub(crate) fn outputs(&self, start: usize, len: usize) -> usize {
+        let stop = start + len;
+        if let Some(scores) = &self.scores
+            && scores.tokens.len() < self.prompt
+        {
+            // The row at a position is about the token after it.
+            return stop - start.max(scores.tokens.len() - 1).min(stop);
+        }
+        usize::from(stop == self.tokens.len() && self.tokens.len() < self.end)
+    }
+
+    pub(crate) fn begin(&mut self, place: Place, now: Instant) {
+        self.place = Some(place);
+        self.begun.get_or_insert(now);
+    }
+
+    /// What ends it before the next step, if anything does.
+    pub(crate) fn interrupted(&mut self, now: Instant) -> Option<Event> {
+        if self.sender.is_cancelled() {
+            let text = self.output.finish().text;
+            return Some(self.finish(FinishReason::Cancelled, text, None));
+        }
+        let timeout = self.timeout?;
+        (now.duration_since(self.submitted) >= timeout).then_some(Event::Failed(EngineError::Deadline(timeout)))
+    }
+
+    /// Takes the rows of logits of its part of a step, `width` numbers each, and sends what follows from them; gives the last event
+    /// if it ends here. The work has been done: its tokens are in the caches.
+    pub(crate) fn take<V: Vocabulary>(
+        &mut self,
+        work: Work,
+        rows: &[f32],
+        width: usize,
+        vocabulary: &V,
+        scratch: &mut Scratch,
+    ) -> Option<Event> {
+        if let Some(place) = &mut self.place {
+            place.advance(work.len);
+        }
+        let first = work.start + work.len - work.outputs;
+        let mut rows = rows.chunks_exact(width).zip(first..work.start + work.len);
+        let last = if self.computed() == self.tokens.len() && self.tokens.len() < self.end { rows.next_back() } else { None };
+        for (row, position) in rows {
+            if let Err(error) = self.score(row, position, scratch) {
+                return Some(Event::Failed(error));
+            }
+        }
+        if self.computed() < self.tokens.len() {
+            return None;
+        }
+        if let Some(scores) = &mut self.scores
+            && scores.tokens.len() >= self.prompt
+            && self.tokens.len() == self.prompt
+        {
+            self.sender.send(Event::Prompt(std::mem::take(&mut scores.tokens)));
+            self.scores = None;
+        }
+        let Some((row, position)) = last else { return Some(self.length()) };
+        self.choose(row, position, vocabulary, scratch).unwrap_or_else(|error| Some(Event::Failed(error)))
+    }
+
+    /// The row at a position of the prompt says how likely the token after it was.
+    fn score(&mut self, row: &[f32], position: usize, scratch: &mut Scratch) -> Result<(), EngineError> {
+        if let Some(scores) = &mut self.scores
+            && scores.tokens.len() == position + 1
+            && position + 1 < self.prompt
+        {
+            let max = sampler::check(row, position)?;
+            scores.tokens.push(Some(sampler::report(row, max, self.tokens[position + 1], scores.top, scratch)));
+        }
+        Ok(())
+    }
+
+    /// Chooses the next token.
+    fn choose<V: Vocabulary>(
+        &mut self,
+        row: &[f32],
+        position: usize,
+        vocabulary: &V,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Event>, EngineError> {
+        let max = sampler::check(row, position)?;
+        let id = self.sampler.sample(row, &self.tokens, scratch)?;
+        self.tokens.push(id);
+        self.first.get_or_insert_with(Instant::now);
+        self.sampler.observe(&self.tokens, vocabulary);
+        if vocabulary.ends().contains(&id) {
+            let release = self.output.finish();
+            return Ok(Some(self.finish(FinishReason::Stop, release.text, release.stop)));
+        }
+        let logprobs = self.logprobs.map(|n| sampler::report(row, max, id, n, scratch));
+        let hidden = self.skip_special && vocabulary.is_special(id);
+        let mut release = self.output.push(if hidden { &[] } else { vocabulary.bytes(id) });
+        let full = self.tokens.len() >= self.end;
+        if full && release.stop.is_none() {
+            let rest = self.output.finish();
+            release.text.push_str(&rest.text);
+            release.stop = rest.stop;
+        }
+        self.sender.send(Event::Token(Token { id, text: release.text, logprobs }));
+        Ok(match release.stop {
+            Some(stop) => Some(self.finish(FinishReason::Stop, String::new(), Some(stop))),
+            None => full.then(|| self.length()),
+        })
+    }
+
+    fn length(&self) -> Event {
+        self.finish(FinishReason::Length, String::new(), None)
+    }
+
+    fn finish(&self, reason: FinishReason, text: String, stop: Option<String>) -> Event {
+        let now = Instant::now();
+        let begun = self.begun.unwrap_or(now);
+        let first = self.first.unwrap_or(now);
+        Event::Finished(Finish {
+            reason,
+            text,
+            stop,
+            usage: Usage { prompt: self.prompt, cached: 0, completion: self.tokens.len() - self.prompt },
+            timings: Timings {
+                queue: begun.duration_since(self.submitted),
+                prompt: first.duration_since(begun),
+                decode: now.duration_since(first),
+            },
+        })
+    }
+}
