@@ -179,7 +179,8 @@ impl<const D: usize, const GAPS: usize> Signed<D, GAPS> {
 /// The best scale of a group whose points go up to `end`, with levels about `step` apart.
 pub(crate) fn best_scale(x: &[f32], end: f32, step: f32, fit: impl Fn(f32) -> Fit) -> f32 {
     let mut best = Best::new(|s| s);
-    best.scan(search::peak(x).abs(), end, step, fit);
+    // With many points a few starts find what many would.
+    best.scan(search::peak(x).abs(), end, step, 3, fit);
     best.scale
 }
 

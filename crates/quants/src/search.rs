@@ -176,15 +176,18 @@ pub(crate) fn best_f16_scale<L: Levels>(x: &[f32], w: &[f32]) -> f32 {
     nearby_f16(s, |s| fit::<L>(x, w, s).error)
 }
 
+/// Scales tried per end of the levels, beside the one inside it.
+const STARTS: usize = 6;
+
 fn best_rounded_scale<L: Levels>(x: &[f32], w: &[f32], round: fn(f32) -> f32) -> f32 {
     let peak = peak(x);
     let mut best = Best::new(round);
     let fit = |s| fit::<L>(x, w, s);
     if L::HIGHEST == -L::LOWEST {
-        best.scan(peak.abs(), L::HIGHEST, L::STEP, fit);
+        best.scan(peak.abs(), L::HIGHEST, L::STEP, STARTS, fit);
     } else {
-        best.scan(-peak, -L::LOWEST, L::STEP, fit);
-        best.scan(peak, L::HIGHEST, L::STEP, fit);
+        best.scan(-peak, -L::LOWEST, L::STEP, STARTS, fit);
+        best.scan(peak, L::HIGHEST, L::STEP, STARTS, fit);
     }
     best.scale
 }
@@ -220,11 +223,10 @@ impl Best {
 
     /// Tries scales that put the value `peak` near the level `end`, where levels are `step` apart: from half a step inside
     /// to well outside, which clips the value. The fewer levels there are, the more it pays to be clipped.
-    pub(crate) fn scan(&mut self, peak: f32, end: f32, step: f32, fit: impl Fn(f32) -> Fit) {
-        const STARTS: usize = 6;
+    pub(crate) fn scan(&mut self, peak: f32, end: f32, step: f32, starts: usize, fit: impl Fn(f32) -> Fit) {
         let steps = end / step;
         let most = (0.5 + 0.2 * steps.min(20.0)).max(3.0 - steps);
-        for beyond in std::iter::once(-0.5).chain((0..STARTS).map(|k| most * k as f32 / (STARTS - 1) as f32)) {
+        for beyond in std::iter::once(-0.5).chain((0..starts).map(|k| most * k as f32 / (starts - 1) as f32)) {
             self.improve(peak / (end + beyond * step), &fit);
         }
     }
