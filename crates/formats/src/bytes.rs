@@ -1,7 +1,10 @@
 //! Reading numbers from untrusted bytes: every read names the field it was for and fails when the bytes end.
 
 use crate::{Error, Result};
-use std::path::Path;
+use std::{
+    fmt::{self, Display, Write},
+    path::Path,
+};
 
 /// A position in the bytes of a file.
 pub(crate) struct Cursor<'a> {
@@ -30,7 +33,7 @@ impl<'a> Cursor<'a> {
         Error::invalid(self.path, what)
     }
     /// The next `n` bytes, which hold `what`.
-    pub(crate) fn take(&mut self, n: u64, what: &str) -> Result<&'a [u8]> {
+    pub(crate) fn take(&mut self, n: u64, what: impl Display) -> Result<&'a [u8]> {
         let left = self.left();
         match usize::try_from(n) {
             Ok(n) if n <= left => {
@@ -42,26 +45,26 @@ impl<'a> Cursor<'a> {
         }
     }
     /// The next `N` bytes.
-    pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self, what: impl Display) -> Result<[u8; N]> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N as u64, what)?);
         Ok(out)
     }
     /// A little-endian u32.
-    pub(crate) fn u32(&mut self, what: &str) -> Result<u32> {
+    pub(crate) fn u32(&mut self, what: impl Display) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
     /// A little-endian u64.
-    pub(crate) fn u64(&mut self, what: &str) -> Result<u64> {
+    pub(crate) fn u64(&mut self, what: impl Display) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
     /// A count of things that take at least `each` bytes; refused when the bytes left cannot hold so many, or above `limit`.
-    pub(crate) fn count(&mut self, each: usize, limit: usize, what: &str) -> Result<usize> {
-        let n = self.u64(what)?;
+    pub(crate) fn count(&mut self, each: usize, limit: usize, what: impl Display) -> Result<usize> {
+        let n = self.u64(&what)?;
         self.check_count(n, each, limit, what)
     }
     /// See [`Self::count`].
-    pub(crate) fn check_count(&self, n: u64, each: usize, limit: usize, what: &str) -> Result<usize> {
+    pub(crate) fn check_count(&self, n: u64, each: usize, limit: usize, what: impl Display) -> Result<usize> {
         let most = self.left() / each.max(1);
         match usize::try_from(n) {
             Ok(count) if count > limit => Err(self.error(format!("{what} is {count}; the limit is {limit}"))),
@@ -71,12 +74,21 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Text for a message: at most 60 characters, control characters escaped.
-pub(crate) fn quote(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&text[..text.len().min(240)]);
-    let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().count() > 60 {
-        short.push('…');
+/// `text` for a message, made when the message is: at most 60 characters, control characters escaped.
+pub(crate) fn quote(text: &[u8]) -> impl Display + '_ {
+    Quoted(text)
+}
+
+struct Quoted<'a>(&'a [u8]);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // 61 characters have at most 244 bytes.
+        let start = String::from_utf8_lossy(&self.0[..self.0.len().min(244)]);
+        f.write_char('`')?;
+        for c in start.chars().take(60).flat_map(char::escape_debug) {
+            f.write_char(c)?;
+        }
+        f.write_str(if start.chars().nth(60).is_some() { "…`" } else { "`" })
     }
-    format!("`{short}`")
 }

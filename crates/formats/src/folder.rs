@@ -16,7 +16,7 @@ const NAME_LIMIT: usize = 100_000;
 /// A folder whose files may not lie elsewhere.
 ///
 /// A link to another folder is refused: a downloaded folder could otherwise have us read, and show, any file of the user's.
-/// The one exception is the Hub's cache, where `snapshots/REVISION/NAME` links to `blobs/HASH` of the same repository.
+/// The one exception is the Hub's cache, and 1bit's own, where `snapshots/REVISION/NAME` links to `blobs/HASH`.
 pub(crate) struct Folder {
     path: PathBuf,
     real: PathBuf,
@@ -53,13 +53,21 @@ impl Folder {
             ErrorKind::NotFound => Error::invalid(&path, "is a link to a file that does not exist; download it again"),
             _ => Error::io(&path)(e),
         })?;
-        let blobs = self.real.ancestors().find(|a| a.ends_with("snapshots")).and_then(Path::parent).map(|r| r.join("blobs"));
-        let allowed = target.parent() == Some(&self.real) || blobs.is_some_and(|b| target.parent() == Some(&b));
+        let allowed = target.parent() == Some(&self.real) || self.is_blob(&target);
         if !allowed {
             let text = "is a link that leaves its folder, which only the Hub's cache may have; put the file itself here";
             return Err(Error::invalid(&path, text));
         }
         Ok(Some(path))
+    }
+    /// Whether this is a snapshot of a cache laid out as the Hub's, and `target` a blob: any of the same repository, or one
+    /// of another repository that its hash names, which nobody can guess without having the bytes.
+    fn is_blob(&self, target: &Path) -> bool {
+        let Some(repository) = self.real.ancestors().find(|a| a.ends_with("snapshots")).and_then(Path::parent) else { return false };
+        let Some(folder) = target.parent().filter(|f| f.ends_with("blobs")) else { return false };
+        let name = target.file_name().unwrap_or_default().as_encoded_bytes();
+        let hash = matches!(name.len(), 40 | 64) && name.iter().all(u8::is_ascii_hexdigit);
+        hash || folder.parent() == Some(repository)
     }
     /// The names of its entries that are UTF-8, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {

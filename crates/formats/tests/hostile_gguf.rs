@@ -47,7 +47,7 @@ fn every_fault_has_its_message() {
         (array(8, 2, &[0; 15]), "the number of elements of metadata `k` is 2, but the 15 bytes"),
         (
             array(8, 1, &u64::MAX.to_le_bytes()),
-            "metadata `k` at byte 57 takes 18446744073709551615 bytes, but the end of the file is 0 bytes",
+            "string 0 of metadata `k` at byte 57 takes 18446744073709551615 bytes, but the end of the file is 0 bytes",
         ),
         (array(10, 1, &u64::MAX.to_le_bytes()), "metadata `k` holds an integer beyond 9223372036854775807"),
         (array(9, 0, &[]), "metadata `k` is an array of arrays, which is not read"),

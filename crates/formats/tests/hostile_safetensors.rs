@@ -289,4 +289,19 @@ fn links_stay_in_the_folder_or_the_hubs_cache() {
     let c = Checkpoint::open(&snapshot).unwrap();
     assert_eq!((c.tensors.len(), &c.config["model_type"]), (1, &"llama".into()));
     assert!(c.sidecar("vocab.txt").unwrap_err().to_string().contains("is a link that leaves its folder"));
+    // Another repository's blob, by its hash alone.
+    let other = tempfile::tempdir().unwrap();
+    fs::create_dir(other.path().join("blobs")).unwrap();
+    let hash = "0123456789abcdef".repeat(4);
+    for name in [&*hash, "secret"] {
+        fs::write(other.path().join("blobs").join(name), "{}").unwrap();
+    }
+    symlink(other.path().join("blobs").join(&hash), snapshot.join("tokenizer.json")).unwrap();
+    symlink(other.path().join("blobs/secret"), snapshot.join("merges.txt")).unwrap();
+    assert_eq!(c.sidecar("tokenizer.json").unwrap().as_deref(), Some("{}"));
+    assert!(c.sidecar("merges.txt").unwrap_err().to_string().contains("is a link that leaves its folder"));
+    // Outside of a cache, not even that.
+    symlink(other.path().join("blobs").join(&hash), f.path().join("blob.txt")).unwrap();
+    let c = Checkpoint::open(f.path().join("model.safetensors")).unwrap();
+    assert!(c.sidecar("blob.txt").unwrap_err().to_string().contains("is a link that leaves its folder"));
 }

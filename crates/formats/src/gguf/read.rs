@@ -8,7 +8,7 @@ use crate::{
     probe,
 };
 use onebit_quants::from_ggml_id_sized;
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, fmt::Display, path::Path};
 
 /// The most bytes of header that are read. Known files have up to 20 MB, vocabularies of 260,000 tokens included.
 const HEADER_LIMIT: usize = 64 << 20;
@@ -76,7 +76,7 @@ fn pairs(c: &mut Cursor<'_>, path: &Path, n: usize) -> Result<Metadata> {
     let mut metadata = Metadata { path: path.to_path_buf(), ..Metadata::default() };
     let mut elements = ELEMENT_LIMIT;
     for i in 0..n {
-        let key = name(c, KEY_LIMIT, &format!("key {i}"))?;
+        let key = name(c, KEY_LIMIT, format_args!("key {i}"))?;
         let value = value(c, key, &mut elements)?;
         if metadata.pairs.insert(key.to_owned(), value).is_some() {
             return Err(c.error(format!("metadata {} appears twice", quote(key.as_bytes()))));
@@ -86,8 +86,8 @@ fn pairs(c: &mut Cursor<'_>, path: &Path, n: usize) -> Result<Metadata> {
 }
 
 /// Reads a key or a tensor's name: UTF-8, not empty, within `limit` bytes.
-fn name<'a>(c: &mut Cursor<'a>, limit: usize, what: &str) -> Result<&'a str> {
-    let len = c.u64(&format!("the length of {what}"))?;
+fn name<'a>(c: &mut Cursor<'a>, limit: usize, what: impl Display + Copy) -> Result<&'a str> {
+    let len = c.u64(format_args!("the length of {what}"))?;
     if len == 0 || len > limit as u64 {
         return Err(c.error(format!("the name of {what} has {len} bytes; it may have 1 to {limit}")));
     }
@@ -97,19 +97,19 @@ fn name<'a>(c: &mut Cursor<'a>, limit: usize, what: &str) -> Result<&'a str> {
 
 /// Reads the value of `key`; `elements` is what is left of [`ELEMENT_LIMIT`].
 fn value(c: &mut Cursor<'_>, key: &str, elements: &mut usize) -> Result<Meta> {
-    let what = format!("metadata {}", quote(key.as_bytes()));
-    match c.u32(&format!("the type of {what}"))? {
+    let what = format_args!("metadata {}", quote(key.as_bytes()));
+    match c.u32(format_args!("the type of {what}"))? {
         kind::TEXT => {
-            let len = c.u64(&format!("the length of {what}"))?;
-            let bytes = c.take(len, &what)?;
+            let len = c.u64(format_args!("the length of {what}"))?;
+            let bytes = c.take(len, what)?;
             Ok(Meta::Text(text(bytes, key)))
         }
-        kind::ARRAY => array(c, &what, elements),
+        kind::ARRAY => array(c, what, elements),
         kind => {
             let Some(size) = kind::bytes(kind) else {
                 return Err(c.error(format!("{what} has type {kind}, which GGUF does not define (0 to 12)")));
             };
-            let raw = c.take(size as u64, &what)?;
+            let raw = c.take(size as u64, what)?;
             scalar(kind, raw).map_err(|fault| c.error(format!("{what} {fault}")))
         }
     }
@@ -124,15 +124,15 @@ fn text(bytes: &[u8], key: &str) -> String {
 }
 
 /// Reads an array: element type, count, elements.
-fn array(c: &mut Cursor<'_>, what: &str, elements: &mut usize) -> Result<Meta> {
-    let kind = c.u32(&format!("the element type of {what}"))?;
+fn array(c: &mut Cursor<'_>, what: impl Display + Copy, elements: &mut usize) -> Result<Meta> {
+    let kind = c.u32(format_args!("the element type of {what}"))?;
     let Some(size) = kind::bytes(kind) else {
         return Err(c.error(format!("{what} is an array of type {kind}, which GGUF does not define (0 to 12)")));
     };
     if kind == kind::ARRAY {
         return Err(c.error(format!("{what} is an array of arrays, which is not read")));
     }
-    let n = c.count(size, *elements, &format!("the number of elements of {what}"))?;
+    let n = c.count(size, *elements, format_args!("the number of elements of {what}"))?;
     *elements -= n;
     if kind == kind::TEXT {
         return texts(c, n, what).map(Meta::Texts);
@@ -143,11 +143,11 @@ fn array(c: &mut Cursor<'_>, what: &str, elements: &mut usize) -> Result<Meta> {
 }
 
 /// Reads `n` strings; `n` is within the bytes left.
-fn texts(c: &mut Cursor<'_>, n: usize, what: &str) -> Result<Texts> {
+fn texts(c: &mut Cursor<'_>, n: usize, what: impl Display + Copy) -> Result<Texts> {
     let mut texts = Texts::with_capacity(n);
-    for _ in 0..n {
-        let len = c.u64(what)?;
-        texts.push(c.take(len, what)?);
+    for i in 0..n {
+        let len = c.u64(format_args!("the length of string {i} of {what}"))?;
+        texts.push(c.take(len, format_args!("string {i} of {what}"))?);
     }
     Ok(texts)
 }
@@ -224,26 +224,26 @@ fn infos<'a>(c: &mut Cursor<'a>, n: usize) -> Result<Vec<Info<'a>>> {
     let mut infos = Vec::with_capacity(n);
     let mut names = HashSet::with_capacity(n);
     for i in 0..n {
-        let name = name(c, NAME_LIMIT, &format!("tensor {i}"))?;
-        let what = format!("tensor {}", quote(name.as_bytes()));
+        let name = name(c, NAME_LIMIT, format_args!("tensor {i}"))?;
+        let what = format_args!("tensor {}", quote(name.as_bytes()));
         if !names.insert(name) {
             return Err(c.error(format!("{what} appears twice")));
         }
-        let dimensions = c.u32(&format!("the number of dimensions of {what}"))?;
+        let dimensions = c.u32(format_args!("the number of dimensions of {what}"))?;
         if dimensions as usize > DIMENSIONS {
             return Err(c.error(format!("{what} has {dimensions} dimensions; the limit is {DIMENSIONS}")));
         }
         let mut shape = Vec::with_capacity(DIMENSIONS);
         for _ in 0..dimensions {
-            let d = c.u64(&format!("a dimension of {what}"))?;
+            let d = c.u64(format_args!("a dimension of {what}"))?;
             if d == 0 {
                 return Err(c.error(format!("{what} has a dimension of 0")));
             }
             shape.push(usize::try_from(d).unwrap_or(usize::MAX));
         }
         shape.reverse();
-        let id = c.u32(&format!("the type of {what}"))?;
-        let offset = c.u64(&format!("the offset of {what}"))?;
+        let id = c.u32(format_args!("the type of {what}"))?;
+        let offset = c.u64(format_args!("the offset of {what}"))?;
         let values = product(&shape).filter(|v| *v <= isize::MAX as usize);
         let values = values.ok_or_else(|| c.error(format!("the product of the dimensions {shape:?} of {what} overflows")))?;
         infos.push(Info { name, shape, values, id, offset });
