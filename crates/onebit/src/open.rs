@@ -4,11 +4,14 @@ use crate::{Loudness, failure::Usage, progress};
 use anyhow::Context;
 use onebit_engine::{Config, Engine};
 use onebit_formats::Checkpoint;
-use onebit_plan::{Device, DeviceError, Executable, KvType, Limits, Model, Plan};
+use onebit_plan::{Device, Executable, KvType, Limits, Model, Plan, Progress};
 use onebit_registry::{Cache, Reference, Settings};
 use onebit_text::{ChatTemplate, Tokenizer};
 use serde::Serialize;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Tokens in one page of the key/value cache.
 const PAGE: usize = 64;
@@ -58,21 +61,19 @@ pub(crate) struct DeviceInfo {
     pub description: String,
     pub isa: String,
     pub threads: usize,
-    pub memory: u64,
-    pub available: u64,
+    /// Bytes that can still be taken.
+    pub available_memory: Option<usize>,
 }
 
 /// All devices of this machine.
 pub(crate) fn devices() -> Vec<DeviceInfo> {
     let cpu = onebit_cpu::Cpu::new(None);
-    let memory = onebit_cpu::system_memory();
     vec![DeviceInfo {
         name: cpu.name().to_string(),
         description: onebit_cpu::processor_name(),
-        isa: cpu.isa().to_string(),
+        isa: cpu.isa().level().to_string(),
         threads: cpu.threads(),
-        memory: memory.total,
-        available: memory.available,
+        available_memory: onebit_cpu::available_memory(),
     }]
 }
 
@@ -96,12 +97,9 @@ pub(crate) fn limits(plan: &Plan, context: usize, sequences: usize, outputs: usi
 /// Loads `model` onto the device, with a bar.
 pub(crate) fn executable(model: Model, args: &DeviceArgs, limits: &Limits, loudness: Loudness) -> anyhow::Result<Box<dyn Executable>> {
     let bar = progress::bar(loudness, "loading", model.plan.weight_bytes() as u64);
-    let loaded = device(args)?.load(model, limits, &mut |p| bar.set_position(p.done as u64));
+    let loaded = load(model, args, limits, &mut |p| bar.set_position(p.done as u64));
     bar.finish_and_clear();
-    loaded.map_err(|e| match e {
-        DeviceError::Memory { .. } | DeviceError::Unsupported(_) => anyhow::Error::new(e),
-        other => anyhow::Error::new(other).context("the model could not be loaded"),
-    })
+    loaded
 }
 
 /// A model that answers.
@@ -111,41 +109,60 @@ pub(crate) struct Loaded {
     /// A name for people and clients.
     pub name: String,
     pub plan: Plan,
-    pub path: PathBuf,
+    /// Where it came from.
+    pub checkpoint: Checkpoint,
 }
 
-/// Fetches, opens, loads.
+/// Fetches, opens, loads; with a bar.
 pub(crate) fn engine(
     model: &str,
     device: &DeviceArgs,
     context: &ContextArgs,
     sequences: usize,
     loudness: Loudness,
-    progress: Option<&mut dyn FnMut(onebit_plan::Progress)>,
 ) -> anyhow::Result<Loaded> {
     let path = obtain(model, loudness)?;
-    let checkpoint = Checkpoint::open(&path)?;
+    let name = display_name(model, &path);
+    let bar = progress::bar(loudness, "loading", 0);
+    let loaded = engine_at(&path, name, device, context, sequences, &mut |p| {
+        bar.set_length(p.total as u64);
+        bar.set_position(p.done as u64);
+    });
+    bar.finish_and_clear();
+    loaded
+}
+
+/// Opens and loads what is at `path`.
+pub(crate) fn engine_at(
+    path: &Path,
+    name: String,
+    device: &DeviceArgs,
+    context: &ContextArgs,
+    sequences: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Loaded> {
+    let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer)?;
-    let built = onebit_models::load(&checkpoint)?;
-    let plan = built.plan.clone();
+    let model = onebit_models::load(&checkpoint)?;
+    let plan = model.plan.clone();
     let wanted = context.ctx_size.map(|n| n as usize);
     if let Some(n) = wanted.filter(|n| *n > plan.context) {
         tracing::warn!("--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there", plan.context);
     }
     let tokens = wanted.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
     let limits = limits(&plan, tokens, sequences, sequences, device.exact);
-    let executable = match progress {
-        None => executable(built, device, &limits, loudness)?,
-        Some(tell) => self::device(device)?.load(built, &limits, tell).context("the model could not be loaded")?,
-    };
+    let executable = load(model, device, &limits, progress)?;
     let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, ..Config::default() };
-    let name = display_name(model, &path);
-    Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, path })
+    Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
+}
+
+fn load(model: Model, args: &DeviceArgs, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Box<dyn Executable>> {
+    device(args)?.load(model, limits, progress).context("the model could not be loaded")
 }
 
 /// What clients call the model: what was typed, without folders and endings.
-fn display_name(typed: &str, path: &std::path::Path) -> String {
+pub(crate) fn display_name(typed: &str, path: &Path) -> String {
     match Reference::parse(typed) {
         Ok(Reference::Path(_)) => {
             let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

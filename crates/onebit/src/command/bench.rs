@@ -100,7 +100,13 @@ impl Bench {
             rates.sort_by(f64::total_cmp);
             let median = rates[rates.len() / 2];
             let bytes = (!shape.prompt && shape.sequences == 1).then(|| median * plan.weight_bytes() as f64);
-            rows.push(Row { test: shape.name(), tokens_per_second: median, min: rates[0], max: rates[rates.len() - 1], weight_bytes_per_second: bytes });
+            rows.push(Row {
+                test: shape.name(),
+                tokens_per_second: median,
+                min: rates[0],
+                max: rates[rates.len() - 1],
+                weight_bytes_per_second: bytes,
+            });
         }
         self.print(&plan.name, plan.weight_bytes(), &rows)
     }
@@ -125,7 +131,14 @@ impl Bench {
                 }
             }
             Form::Md => {
-                writeln!(out, "{} · {architecture} · {:.1} MB of weights · {}, {}, {threads} threads", self.model, bytes as f64 / 1e6, device.description, device.isa)?;
+                writeln!(
+                    out,
+                    "{} · {architecture} · {:.1} MB of weights · {}, {}, {threads} threads",
+                    self.model,
+                    bytes as f64 / 1e6,
+                    device.description,
+                    device.isa
+                )?;
                 writeln!(out, "\n| test | tokens/s | min | max | weights read, GB/s |\n|---|---:|---:|---:|---:|")?;
                 for r in rows {
                     let bytes = r.weight_bytes_per_second.map_or("-".into(), |b| format!("{:.1}", b / 1e9));
@@ -151,7 +164,7 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
     let token = |i: usize, sequence: usize| ((i * 7919 + sequence * 104_729 + 100) % vocabulary) as u32;
     let each = limits.pages / limits.slots;
     let pages: Vec<Vec<u32>> = (0..shape.sequences).map(|s| (s * each..(s + 1) * each).map(|p| p as u32).collect()).collect();
-    let mut read = |executable: &mut dyn Executable, sequence: usize, from: usize, to: usize| -> anyhow::Result<()> {
+    let read = |executable: &mut dyn Executable, sequence: usize, from: usize, to: usize| -> anyhow::Result<()> {
         let ids: Vec<u32> = (from..to).map(|i| token(i, sequence)).collect();
         let mut start = from;
         for tokens in ids.chunks(limits.batch) {
@@ -171,7 +184,8 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
     } else {
         for i in shape.depth..shape.depth + shape.tokens {
             let tokens: Vec<u32> = (0..shape.sequences).map(|s| token(i, s)).collect();
-            let spans: Vec<Span<'_>> = pages.iter().enumerate().map(|(s, p)| Span { len: 1, start: i, pages: p, slot: s as u32, outputs: 1 }).collect();
+            let spans: Vec<Span<'_>> =
+                pages.iter().enumerate().map(|(s, p)| Span { len: 1, start: i, pages: p, slot: s as u32, outputs: 1 }).collect();
             executable.step(&Batch { tokens: &tokens, spans: &spans })?;
         }
     }

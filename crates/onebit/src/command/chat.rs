@@ -43,13 +43,14 @@ const HISTORY: usize = 1000;
 
 impl Chat {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
-        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness, None)?;
+        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
         if loaded.template.is_none() {
             return Err(Usage(format!("{} has no chat template; `1bit run --raw` continues text", loaded.name)).into());
         }
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
-        let mut talk = Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), last: None };
+        let mut talk =
+            Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), last: None };
         talk.restart();
         if std::io::stdin().is_terminal() { self.by_hand(&mut talk) } else { by_pipe(&mut talk) }
     }

@@ -19,7 +19,8 @@ impl Devices {
         }
         for d in &devices {
             writeln!(out, "{}  {}", d.name, d.description)?;
-            writeln!(out, "     {} threads, {}, {:.1} GB of memory, {:.1} GB available", d.threads, d.isa, d.memory as f64 / 1e9, d.available as f64 / 1e9)?;
+            let memory = d.available_memory.map_or("unknown".into(), |b| format!("{:.1} GB", b as f64 / 1e9));
+            writeln!(out, "     {} threads, {}, {memory} of memory available", d.threads, d.isa)?;
         }
         Ok(())
     }

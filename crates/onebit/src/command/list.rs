@@ -33,10 +33,24 @@ impl List {
                 let path = here.map(|i| cached.remove(i).path);
                 let name = if i == 0 { entry.name.clone() } else { format!("{}:{}", entry.name, variant.name) };
                 let (architecture, licence) = (Some(entry.architecture.clone()), Some(entry.licence.clone()));
-                rows.push(Row { name, bytes: variant.size(), architecture, licence, title: format!("{} {}", entry.title, variant.name.to_uppercase()), path });
+                rows.push(Row {
+                    name,
+                    bytes: variant.size(),
+                    architecture,
+                    licence,
+                    title: format!("{} {}", entry.title, variant.name.to_uppercase()),
+                    path,
+                });
             }
         }
-        let others = cached.into_iter().map(|c| Row { name: c.name, bytes: c.bytes, architecture: None, licence: None, title: c.variant, path: Some(c.path) });
+        let others = cached.into_iter().map(|c| Row {
+            name: c.name,
+            bytes: c.bytes,
+            architecture: None,
+            licence: None,
+            title: c.variant,
+            path: Some(c.path),
+        });
         rows.extend(others);
         if self.cached {
             rows.retain(|r| r.path.is_some());

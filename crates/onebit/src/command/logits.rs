@@ -48,7 +48,13 @@ impl Logits {
             return Err(Usage(format!("token {id} is not in the vocabulary of {vocabulary}")).into());
         }
         let chunk = self.chunk.map_or(CHUNK, |c| c as usize).min(ids.len());
-        let limits = Limits { batch: chunk, outputs: chunk, pages: ids.len().div_ceil(64), slots: 1, ..open::limits(&model.plan, ids.len(), 1, chunk, self.device.exact) };
+        let limits = Limits {
+            batch: chunk,
+            outputs: chunk,
+            pages: ids.len().div_ceil(64),
+            slots: 1,
+            ..open::limits(&model.plan, ids.len(), 1, chunk, self.device.exact)
+        };
         let mut executable = open::executable(model, &self.device, &limits, loudness)?;
         let pages: Vec<u32> = (0..limits.pages as u32).collect();
         let mut file = npy::Writer::create(&self.output, &[ids.len(), vocabulary])?;

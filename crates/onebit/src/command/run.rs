@@ -50,7 +50,7 @@ const MOST_INPUT: u64 = 64 << 20;
 impl Run {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let prompt = self.whole_prompt()?;
-        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness, None)?;
+        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
         let tokenizer = loaded.engine.tokenizer();
         let ids = match &loaded.template {
             Some(template) if !self.raw => {

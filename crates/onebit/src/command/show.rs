@@ -55,8 +55,11 @@ impl Show {
                 json!({"architecture": m.plan.name, "layers": m.plan.layers, "vocabulary": m.plan.vocabulary, "context": m.plan.context,
                        "kv_bytes_per_token": m.plan.kv_per_token() * 2, "state_bytes_per_sequence": m.plan.fixed_state() * 4})
             });
-            let tensors: Vec<_> =
-                checkpoint.tensors.values().map(|t| json!({"name": t.name(), "type": t.ty().name(), "shape": t.shape(), "bytes": t.bytes().len()})).collect();
+            let tensors: Vec<_> = checkpoint
+                .tensors
+                .values()
+                .map(|t| json!({"name": t.name(), "type": t.ty().name(), "shape": t.shape(), "bytes": t.bytes().len()}))
+                .collect();
             let settings: BTreeMap<_, _> = settings(&checkpoint, self.all).collect();
             let value = json!({
                 "path": checkpoint.path, "source": source, "bytes": bytes, "parameters": values,
@@ -68,12 +71,23 @@ impl Show {
             return Ok(());
         }
         writeln!(out, "{}", checkpoint.path.display())?;
-        writeln!(out, "{source}, {} tensors, {:.1} M parameters, {:.1} MB", checkpoint.tensors.len(), values as f64 / 1e6, bytes as f64 / 1e6)?;
+        writeln!(
+            out,
+            "{source}, {} tensors, {:.1} M parameters, {:.1} MB",
+            checkpoint.tensors.len(),
+            values as f64 / 1e6,
+            bytes as f64 / 1e6
+        )?;
         match &model {
             Ok(m) => {
                 let p = &m.plan;
                 writeln!(out, "architecture {}, {} layers, vocabulary {}, context {}", p.name, p.layers, p.vocabulary, p.context)?;
-                writeln!(out, "caches: {} bytes per token (f16), {} bytes of state per sequence", p.kv_per_token() * 2, p.fixed_state() * 4)?;
+                writeln!(
+                    out,
+                    "caches: {} bytes per token (f16), {} bytes of state per sequence",
+                    p.kv_per_token() * 2,
+                    p.fixed_state() * 4
+                )?;
             }
             Err(e) => writeln!(out, "cannot run: {e}")?,
         }
@@ -132,7 +146,9 @@ fn meta(value: &Meta, all: bool) -> Value {
         Meta::Signed(v) => (*v).into(),
         Meta::Float(v) => (*v).into(),
         Meta::Bool(v) => (*v).into(),
-        Meta::Text(v) if v.chars().count() > 100 && !all => format!("{}... {} bytes in all", v.chars().take(60).collect::<String>(), v.len()).into(),
+        Meta::Text(v) if v.chars().count() > 100 && !all => {
+            format!("{}... {} bytes in all", v.chars().take(60).collect::<String>(), v.len()).into()
+        }
         Meta::Text(v) => v.clone().into(),
         Meta::Integers(v) => list(v.iter().copied(), all),
         Meta::Floats(v) => list(v.iter().copied(), all),

@@ -11,7 +11,7 @@ pub(crate) struct Version {
 impl Version {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION");
-        let (target, isa) = (std::env::consts::ARCH, onebit_cpu::Isa::detect().to_string());
+        let (target, isa) = (std::env::consts::ARCH, onebit_cpu::isa::Isa::detect().level().name());
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::json!({"version": version, "architecture": target, "isa": isa}))?;
