@@ -154,7 +154,7 @@ mod tq1_0;
 mod tq2_0;
 
 pub use bf16::BF16;
-pub use f8::{F8_E4M3, F8_E5M2};
+pub use f8::{F8_E4M3, F8_E5M2, F8_E8M0};
 pub use f16::F16;
 pub use f32::F32;
 pub use f64::F64;
@@ -186,5 +186,5 @@ pub static ALL: &[WeightType] = &[
     F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
     IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS,
     I8, I16, I32, I64, F64, IQ1_M, BF16, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0, PQ2_0, PTQ1_0,
-    F8_E4M3, F8_E5M2, U8, U16, U32, U64, BOOL,
+    F8_E4M3, F8_E5M2, F8_E8M0, U8, U16, U32, U64, BOOL,
 ];

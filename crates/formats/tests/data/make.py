@@ -148,6 +148,9 @@ for name, kind in [("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")]:
     # 0x38 = 0 0111 000 and 0 01110 00; 0xbc = 1 0111 100 and 1 01111 00.
     want = [1.0, -1.5] if name == "F8_E4M3" else [0.5, -1.0]
     expected["kinds.safetensors"][name] = {"type": name, "shape": [2], "values": want}
+tensors["F8_E8M0"] = spec("float8_e8m0fnu", np.array([0, 1, 127, 130, 254], "u1"))
+scales = [2.0**-127, 2.0**-126, 1.0, 8.0, 2.0**127]
+expected["kinds.safetensors"]["F8_E8M0"] = {"type": "F8_E8M0", "shape": [5], "values": scales}
 serialize_file(tensors, "kinds.safetensors", {"format": "pt", "note": "ein \"Text\"\n"})
 
 small = {"a": spec("float32", np.array([1, 2], "<f4")), "b": spec("int8", np.array([1, 2, 3], "i1"))}

@@ -39,7 +39,7 @@ with safe_open(b, "np") as f:
     for name in a:
         o = f.get_tensor(name)
         assert a[name].dtype == o.dtype and a[name].shape == o.shape and (a[name] == o).all(), name
-    assert set(a) | {"BF16", "F8_E4M3", "F8_E5M2"} == set(f.keys())
+    assert set(a) | {"BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0"} == set(f.keys())
 with safe_open(ours / "x.safetensors", "np") as f:
     assert f.metadata() == {"format": "pt"}
 
