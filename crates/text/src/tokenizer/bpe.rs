@@ -62,6 +62,9 @@ pub(crate) struct Bpe {
     merges: HashMap<u64, Merge>,
     /// Tokens by the bytes of a whole word, for `ignore_merges`.
     words: Option<(Strings, Index)>,
+    /// Characters that are no token, but part of one; the first has the number `tokens`, which no token has.
+    parts: Vec<char>,
+    tokens: u32,
     hasher: DefaultHashBuilder,
 }
 
@@ -171,7 +174,70 @@ impl Bpe {
             }
             (words, found)
         });
-        Ok(Self { options, alphabet, byte_tokens, merges: merges.0, words, hasher: DefaultHashBuilder::default() })
+        Ok(Self {
+            options,
+            alphabet,
+            byte_tokens,
+            merges: merges.0,
+            words,
+            parts: Vec::new(),
+            tokens: texts.len() as u32,
+            hasher: DefaultHashBuilder::default(),
+        })
+    }
+
+    /// SentencePiece's kind: two neighbours merge where together they are a token, the one of the highest score first.
+    ///
+    /// Characters that are no token, but part of one, get numbers after the last token; those that are left in the end become
+    /// bytes. Tokens that are not text (`is_text`) are no one's sum.
+    pub(crate) fn from_scores(
+        origin: &str,
+        texts: &Strings,
+        index: &Index,
+        scores: &[f32],
+        is_text: impl Fn(u32) -> bool,
+        options: Options,
+    ) -> Result<Self> {
+        if let Some(at) = scores.iter().position(|score| score.is_nan()) {
+            return Err(Error::invalid(origin, format!("the score of token {at} is not a number")));
+        }
+        let mut order: Vec<u32> = (0..texts.len() as u32).collect();
+        order.sort_by(|&a, &b| scores[b as usize].total_cmp(&scores[a as usize]));
+        let mut model = Self::new(origin, texts, index, MergeMap(HashMap::new()), options)?;
+        let Alphabet::Chars(tables) = &mut model.alphabet else { return Err(Error::unsupported(origin, "byte-level tokens with scores")) };
+        let mut part = |text: &str| {
+            let mut chars = text.chars();
+            match (index.get(texts, text.as_bytes()).filter(|&id| is_text(id)), chars.next(), chars.next()) {
+                (Some(id), ..) => Some(id),
+                (None, Some(c), None) => {
+                    let id = (texts.len() + model.parts.len()) as u32;
+                    for table in tables.iter_mut() {
+                        table.insert(c, id);
+                    }
+                    model.parts.push(c);
+                    Some(id)
+                }
+                _ => None,
+            }
+        };
+        let (mut rank, mut last) = (0, f32::NAN);
+        for id in order {
+            let score = scores[id as usize];
+            if score != last {
+                rank += 1;
+                last = score;
+            }
+            let Some(text) = texts.get(id).and_then(|text| str::from_utf8(text).ok()).filter(|_| is_text(id)) else { continue };
+            if text.len() > PIECE_LIMIT {
+                return Err(Error::invalid(origin, format!("token {id} has {} bytes; at most {PIECE_LIMIT} are read", text.len())));
+            }
+            for (at, _) in text.char_indices().skip(1) {
+                if let (Some(left), Some(right)) = (part(&text[..at]), part(&text[at..])) {
+                    model.merges.insert(key(left, right), Merge { rank, id });
+                }
+            }
+        }
+        Ok(model)
     }
 
     /// Appends the tokens of one word.
@@ -197,6 +263,7 @@ impl Bpe {
         {
             return out.push(id);
         }
+        let start = out.len();
         let mut symbols = std::mem::take(&mut scratch.symbols);
         symbols.clear();
         match &self.alphabet {
@@ -211,6 +278,22 @@ impl Bpe {
         }
         if symbols.capacity() <= 1 << 16 {
             scratch.symbols = symbols;
+        }
+        if out[start..].iter().any(|&id| id >= self.tokens) {
+            let merged = out.split_off(start);
+            merged.into_iter().for_each(|id| self.push_bytes(id, out));
+        }
+    }
+
+    /// Appends a token, or what stands for a character that is part of tokens only.
+    fn push_bytes(&self, id: u32, out: &mut Vec<u32>) {
+        let Some(&c) = id.checked_sub(self.tokens).and_then(|part| self.parts.get(part as usize)) else { return out.push(id) };
+        let mut utf8 = [0; 4];
+        let in_bytes = c.encode_utf8(&mut utf8).bytes().map(|b| self.byte_tokens[b as usize]);
+        if in_bytes.clone().all(|id| id != NONE) {
+            out.extend(in_bytes);
+        } else {
+            out.extend(self.options.unknown);
         }
     }
 
@@ -286,15 +369,18 @@ impl Bpe {
         let mut queue = Queue::default();
         for (at, pair) in symbols.windows(2).enumerate() {
             if let Some(merge) = self.pair(pair[0], pair[1]) {
-                queue.push(merge, (pair[0], pair[1]), at as u32);
+                queue.push(merge.rank, at as u32);
             }
         }
-        while let Some((at, (left, right), id)) = queue.pop() {
+        while let Some((rank, at)) = queue.pop() {
             let after = next[at as usize];
             // The place may have been merged with a neighbour since.
-            if ids[at as usize] != left || after as usize >= n || ids[after as usize] != right {
+            if ids[at as usize] == NONE || after as usize >= n {
                 continue;
             }
+            let Some(Merge { id, .. }) = self.pair(ids[at as usize], ids[after as usize]).filter(|merge| merge.rank == rank) else {
+                continue;
+            };
             ids[at as usize] = id;
             ids[after as usize] = NONE;
             let beyond = next[after as usize];
@@ -303,18 +389,21 @@ impl Bpe {
             if (beyond as usize) < n
                 && let Some(merge) = self.pair(id, ids[beyond as usize])
             {
-                queue.push(merge, (id, ids[beyond as usize]), at);
+                queue.push(merge.rank, at);
             }
             let before = previous[at as usize];
             if before != NONE
                 && let Some(merge) = self.pair(ids[before as usize], id)
             {
-                queue.push(merge, (ids[before as usize], id), before);
+                queue.push(merge.rank, before);
             }
         }
         out.extend(ids.into_iter().filter(|&id| id != NONE));
     }
 }
+
+/// The longest token with a score, in bytes.
+const PIECE_LIMIT: usize = 256;
 
 /// Words of up to this many symbols are merged without a queue.
 const SHORT: usize = 64;
@@ -329,19 +418,18 @@ struct Queue {
     lists: HashMap<u32, Places>,
 }
 
+#[derive(Default)]
 struct Places {
-    pair: (u32, u32),
-    id: u32,
     in_order: Vec<u32>,
     read: usize,
     late: BinaryHeap<Reverse<u32>>,
 }
 
 impl Queue {
-    fn push(&mut self, merge: Merge, pair: (u32, u32), at: u32) {
-        let list = self.lists.entry(merge.rank).or_insert_with(|| {
-            self.ranks.push(Reverse(merge.rank));
-            Places { pair, id: merge.id, in_order: Vec::new(), read: 0, late: BinaryHeap::new() }
+    fn push(&mut self, rank: u32, at: u32) {
+        let list = self.lists.entry(rank).or_insert_with(|| {
+            self.ranks.push(Reverse(rank));
+            Places::default()
         });
         if list.in_order.last().is_none_or(|&last| last <= at) {
             list.in_order.push(at);
@@ -349,7 +437,8 @@ impl Queue {
             list.late.push(Reverse(at));
         }
     }
-    fn pop(&mut self) -> Option<(u32, (u32, u32), u32)> {
+    /// The next rank and place.
+    fn pop(&mut self) -> Option<(u32, u32)> {
         loop {
             let &Reverse(rank) = self.ranks.peek()?;
             let Some(list) = self.lists.get_mut(&rank) else {
@@ -365,7 +454,7 @@ impl Queue {
                 (None, _) => list.late.pop().map(|Reverse(b)| b),
             };
             match at {
-                Some(at) => return Some((at, list.pair, list.id)),
+                Some(at) => return Some((rank, at)),
                 None => {
                     self.ranks.pop();
                     self.lists.remove(&rank);

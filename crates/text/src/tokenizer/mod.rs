@@ -19,6 +19,7 @@ mod decoders;
 mod gguf;
 mod hf;
 mod normalize;
+mod pre;
 mod roles;
 mod scan;
 mod split;

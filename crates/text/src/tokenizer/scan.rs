@@ -14,8 +14,8 @@ pub(crate) enum Scanner {
     Gpt2,
     /// cl100k's and its relatives: `letters` make words, at most `digits` numbers make one word.
     Words { letters: Class, digits: usize },
-    /// o200k's: words end where a small letter is followed by a capital.
-    Cased,
+    /// o200k's and its relatives: words end where a small letter is followed by a capital.
+    Cased { contractions: bool, digits: usize },
     /// The last of DeepSeek-V3's three.
     DeepSeek,
     /// A run of at most `max` numbers.
@@ -24,40 +24,53 @@ pub(crate) enum Scanner {
     HanKana,
 }
 
-/// The expressions as files write them.
-const KNOWN: &[(&str, Scanner)] = &[
-    (GPT2, Scanner::Gpt2),
-    // Llama 3, cl100k
-    (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        Scanner::Words { letters: LETTER, digits: 3 },
-    ),
-    // Qwen 2 to 3
-    (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        Scanner::Words { letters: LETTER, digits: 1 },
-    ),
-    // Qwen 3.5
-    (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        Scanner::Words { letters: LETTER | MARK, digits: 1 },
-    ),
-    // GPT-4o, gpt-oss
-    (
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        Scanner::Cased,
-    ),
-    (
-        "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
-        Scanner::DeepSeek,
-    ),
-    (r"\p{N}{1,3}", Scanner::Numbers { max: 3 }),
-    (r"\p{N}", Scanner::Numbers { max: 1 }),
-    ("[一-龥\u{3040}-ゟ゠-ヿ]+", Scanner::HanKana),
-];
-
 /// GPT-2's expression (Radford et al. 2019, `encoder.py`), also what a `ByteLevel` pre-tokenizer uses.
 pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Llama 3's and cl100k's.
+pub(crate) const LLAMA3: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen 2's and 3's.
+pub(crate) const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen 3.5's.
+pub(crate) const QWEN35: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// GPT-4o's and gpt-oss's.
+pub(crate) const O200K: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// Mistral's tekken.
+pub(crate) const TEKKEN: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|",
+    r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// DeepSeek-V3's three, in order.
+pub(crate) const DEEPSEEK: [&str; 3] = [
+    DIGITS_3,
+    "[一-龥\u{3040}-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+];
+/// Up to three numbers.
+pub(crate) const DIGITS_3: &str = r"\p{N}{1,3}";
+/// Each number.
+pub(crate) const DIGIT: &str = r"\p{N}";
+
+/// The expressions that have a scanner.
+const KNOWN: &[(&str, Scanner)] = &[
+    (GPT2, Scanner::Gpt2),
+    (LLAMA3, Scanner::Words { letters: LETTER, digits: 3 }),
+    (QWEN2, Scanner::Words { letters: LETTER, digits: 1 }),
+    (QWEN35, Scanner::Words { letters: LETTER | MARK, digits: 1 }),
+    (O200K, Scanner::Cased { contractions: true, digits: 3 }),
+    (TEKKEN, Scanner::Cased { contractions: false, digits: 1 }),
+    (DEEPSEEK[1], Scanner::HanKana),
+    (DEEPSEEK[2], Scanner::DeepSeek),
+    (DIGITS_3, Scanner::Numbers { max: 3 }),
+    (DIGIT, Scanner::Numbers { max: 1 }),
+];
 
 impl Scanner {
     /// The scanner for an expression, where there is one.
@@ -74,7 +87,7 @@ impl Scanner {
             let len = match self {
                 Self::Gpt2 => cursor.gpt2(),
                 Self::Words { letters, digits } => cursor.words(letters, digits),
-                Self::Cased => cursor.cased(),
+                Self::Cased { contractions, digits } => cursor.cased(contractions, digits),
                 Self::DeepSeek => cursor.deepseek(),
                 Self::Numbers { max } => cursor.run_of(0, max, |class, _| class & NUMBER != 0),
                 Self::HanKana => cursor.run_of(0, usize::MAX, |_, c| matches!(c, '一'..='龥' | '\u{3040}'..='ヿ')),
@@ -225,16 +238,16 @@ impl Cursor<'_> {
         if end > start { self.run_bytes(end, tail) } else { self.spaces(true) }
     }
 
-    fn cased(self) -> usize {
+    fn cased(self, contractions: bool, digits: usize) -> usize {
         let (class, len) = self.at(0);
         let prefix = if class & (LETTER | NUMBER) == 0 && !matches!(self.byte(0), Some(b'\r' | b'\n')) { len } else { 0 };
         let word =
             [self.small_word(prefix), self.small_word(0), self.capital_word(prefix), self.capital_word(0)].into_iter().find(|&end| end > 0);
         if let Some(end) = word {
-            return end + self.contraction(end, true);
+            return if contractions { end + self.contraction(end, true) } else { end };
         }
         if class & NUMBER != 0 {
-            return self.run_of(0, 3, |class, _| class & NUMBER != 0);
+            return self.run_of(0, digits, |class, _| class & NUMBER != 0);
         }
         self.symbols(LETTER | NUMBER | SPACE, b"\r\n/")
     }

@@ -9,8 +9,10 @@ Each entry: {"name", "tokenizer": contents of tokenizer.json, "rows": [{"text", 
   plain    as ids, but special tokens in the text are read as text (encode_special_tokens)
   decoded  decode(special, skip_special_tokens=False)    skipped   with skip_special_tokens=True
 """
-import json, random, sys, unicodedata
+import json, os, sys
 from tokenizers import AddedToken, Regex, Tokenizer, decoders as D, models as M, normalizers as N, pre_tokenizers as P, processors as X, trainers as T
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from tokenizer_texts import texts
 
 CORPUS = """The quick brown fox jumps over the lazy dog. There is nothing that the other weather could bring to them, they thought.
 She said that it's what we've known all along; they'd rather not, I'm sure you're right and he'll see.
@@ -20,22 +22,6 @@ Größe, naïve façade, žluťoučký kůň. Быстрая лиса и лен�
 敏捷的棕色狐狸跳过了懒狗。すばやい茶色の狐がのろまな犬を飛び越える。빠른 갈색 여우가 게으른 개를 뛰어넘는다.
 तेज़ भूरी लोमड़ी, שועל חום מהיר, الثعلب البني السريع ١٢٣. 👩‍👩‍👧 👍🏽 🤖 1234567 2026-12-02 3.14159
 CamelCaseName HTTPServer snake_case SCREAMING \t tab\n\n\nnewlines and and and the the the in in in on on""".split("\n") * 4
-
-TEXTS = ["", " ", "a", "\n", "  ", "The other weather", " the  other   weather ", "It's THEY'RE we'll don'T ſ'ſ", "x=12345+67;  // ok\n\n\n  if (a) {\n\t\tb();\r\n}  ",
-    "naïve e\u0301 A\u030a ﬁ Ω x\u0300\u0301 ½ ²", "Быстрая ΣΊΣΥΦΟΣ ǅ İ", "漢字かなカナ한국어 混ざった12漢34", "तेज़ भूरी १२३४ שָׁלוֹם", "👩‍👩‍👧‍👦🏳️‍🌈👍🏽🤖🤖🤖", "\u00a0\u2003\u200b\u0085\u3000\ufeff",
-    "HTTPServerError CamelCase 'quoted' it''s", "!!!??...,,;;--__++==//\\\\||<<>>", "<s> </s> <unk> <pad> <mask> [CLS]", "<|im_start|>user\nHi<|im_end|>", "a<mask>b <mask> c  <mask>  d", "wordtool tool tool- atool",
-    "<tool_call>x</tool_call>", "É<acute> é<acute>", "<|im_start|><|im_end|><|im_start|> <|im_end|>", "a" * 100, " " * 70, "ab" * 60, "\n" * 40, "z\u0000\u0001\u007fz", "\U000e0001\U0010ffff\ue000", "<0x41><0x-1><0xGG>", "▁a▁▁b", "ĠtheĊ", "##ing the ##", "1,234,567.89 0x1F"]
-
-def texts():
-    r = random.Random(7)
-    pools = [(0x20, 0x7f), (0xa0, 0x250), (0x370, 0x530), (0x590, 0x700), (0x900, 0xd80), (0x2000, 0x2070), (0x3040, 0x3100), (0x4e00, 0x9fa0), (0xac00, 0xd7a3), (0x1f300, 0x1f650)]
-    out = list(TEXTS)
-    def pick():  # only what is assigned in every version of Unicode at hand
-        while unicodedata.category(c := chr(r.randrange(*r.choice(pools)))) == "Cn": pass
-        return c
-    for _ in range(16):
-        out.append("".join(r.choice([pick(), r.choice("  \n\t'.<e t"), r.choice(["the ", "ing", "<s>", "<mask>", "tool", "12"])]) for _ in range(r.randint(1, 40))))
-    return out
 
 GPT = P.ByteLevel(add_prefix_space=False, use_regex=False)
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -87,18 +73,21 @@ def all():
         N.Sequence([N.NFD(), N.Lowercase(), N.StripAccents(), N.Replace(Regex("[0-9]+"), "0")]), P.Sequence([P.WhitespaceSplit(), P.Punctuation()]), template, None)
     yield "words by expression", train(M.BPE(unk_token="<unk>"), T.BpeTrainer(vocab_size=420, special_tokens=["<unk>"], limit_alphabet=60, show_progress=False), N.NFKD(), P.Sequence([P.Whitespace(), P.Digits(False), P.CharDelimiterSplit("e")]), None, D.Fuse())
 
-out = []
-for name, t in all():
-    rows = []
-    for text in texts():
-        t.encode_special_tokens = False
-        ids, special = t.encode(text, add_special_tokens=False).ids, t.encode(text).ids
-        t.encode_special_tokens = True
-        plain = t.encode(text, add_special_tokens=False).ids
-        t.encode_special_tokens = False
-        rows.append({"text": text, "ids": ids, "special": special, "plain": plain, "decoded": t.decode(special, skip_special_tokens=False), "skipped": t.decode(special)})
-    spec = json.loads(t.to_str())
-    out.append({"name": name, "tokenizer": spec, "rows": rows})
-    print(name, len(spec["model"]["vocab"]), sum(len(r["ids"]) for r in rows), file=sys.stderr)
-with open(sys.argv[1], "w") as f:
-    f.write("[" + ",\n".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in out) + "]\n")
+def main():
+    out = []
+    for name, t in all():
+        rows = []
+        for text in texts():
+            t.encode_special_tokens = False
+            ids, special = t.encode(text, add_special_tokens=False).ids, t.encode(text).ids
+            t.encode_special_tokens = True
+            plain = t.encode(text, add_special_tokens=False).ids
+            t.encode_special_tokens = False
+            rows.append({"text": text, "ids": ids, "special": special, "plain": plain, "decoded": t.decode(special, skip_special_tokens=False), "skipped": t.decode(special)})
+        spec = json.loads(t.to_str())
+        out.append({"name": name, "tokenizer": spec, "rows": rows})
+        print(name, len(spec["model"]["vocab"]), sum(len(r["ids"]) for r in rows), file=sys.stderr)
+    with open(sys.argv[1], "w") as f:
+        f.write("[" + ",\n".join(json.dumps(e, ensure_ascii=False, separators=(",", ":")) for e in out) + "]\n")
+
+if __name__ == "__main__": main()
