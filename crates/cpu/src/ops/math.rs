@@ -190,7 +190,8 @@ mod tests {
                 apply(isa, f, &x, &mut y);
                 for (x, y) in x.iter().zip(&y) {
                     let e = exact(f, f64::from(*x));
-                    assert!((f64::from(*y) - e).abs() <= 4e-7 * e.abs() + 1e-9, "{f:?}({x}) = {y}, not {e}, at {isa:?}");
+                    // The exponent of the gate grows with x, and its rounding with it.
+                    assert!((f64::from(*y) - e).abs() <= 1e-6 * e.abs() + 1e-9, "{f:?}({x}) = {y}, not {e}, at {isa:?}");
                 }
                 let mut gated = vec![0.0; x.len()];
                 apply_times(isa, f, &x, &up, &mut gated);

@@ -1,0 +1,33 @@
+//! Whole models against the logits that another implementation computed, in every way in which an engine feeds a model.
+
+use onebit_cpu::Cpu;
+use onebit_formats::Checkpoint;
+use onebit_models::load;
+use onebit_plan::Limits;
+use onebit_reference::check::{self, Expected};
+use std::error::Error;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Exact arithmetic stays within the bar, and feeding in chunks, batches, forks and after a rollback gives the same bits.
+fn holds(name: &str, limits: &Limits, threads: usize) -> Outcome {
+    let Some(folder) = check::folder(name) else { return Ok(()) };
+    let model = load(&Checkpoint::open(&folder)?)?;
+    let report = check::fixture(&Cpu::new(Some(threads)), model, &Expected::open(&folder)?, limits)?;
+    eprintln!("{name}\n{report}");
+    report.hold(check::BAR)?;
+    let differ: Vec<_> = report.cases.iter().filter(|c| !c.identical && !c.name.ends_with("short")).collect();
+    assert!(differ.is_empty(), "not the bits of the whole prompt: {differ:?}");
+    Ok(())
+}
+
+/// Pages that hold no whole number of sixteens, and pages that do.
+fn fixture(name: &str) -> Outcome {
+    holds(name, &check::limits(), 2)?;
+    holds(name, &Limits { page: 32, pages: 8, ..check::limits() }, 3)
+}
+
+macro_rules! fixtures {
+    ($($name:ident)*) => { $(#[test] fn $name() -> Outcome { fixture(stringify!($name)) })* };
+}
+fixtures! { llama mistral cwm arcee smollm3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
