@@ -22,14 +22,28 @@ pub(crate) struct Built<'a> {
 
 pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let (arch, name) = Arch::find(checkpoint)?;
+    refuse_unknown_forms(checkpoint)?;
     let settings = Settings::new(checkpoint, arch);
     let names = Names::new(checkpoint, arch, settings.tied()?);
     let vocabulary = settings.vocabulary(names.rows("token_embd.weight"))?;
     let context = settings.size_to("max_position_embeddings", "context_length", 1 << 31)?;
     let mut graph = Graph::new(name, vocabulary, context, &names);
     let logits = (arch.plan)(&settings, &mut graph)?;
-    let model =
-        graph.finish(logits).map_err(|source| Error::Plan { path: checkpoint.path.clone(), source: names.in_file_terms(source) })?;
-    names.all_explained(name, &model, settings.layers()?)?;
+    let model = graph.finish(logits).and_then(|model| names.output_found(&model).map(|()| model));
+    let model = model.map_err(|source| Error::Plan { path: checkpoint.path.clone(), source: names.in_file_terms(source) })?;
+    names.all_explained(name, &model, settings.layers()?..settings.all_layers()?)?;
     Ok(Built { model, arch, settings, names })
+}
+
+/// Refuses weights that are stored in a way which their names and types do not show: read as they stand, they would compute nonsense.
+fn refuse_unknown_forms(checkpoint: &Checkpoint) -> Result<()> {
+    let rotated = |key: &&String| key.starts_with("prism.hadamard") || key.starts_with("onebit.hadamard");
+    if let Some(key) = checkpoint.metadata.pairs.keys().find(rotated) {
+        let what = "says that the weights are rotated, which cannot be run yet".into();
+        return Err(Error::Setting { path: checkpoint.path.clone(), key: key.clone(), what });
+    }
+    let Some(quantized) = checkpoint.config.get("quantization_config").filter(|v| !v.is_null()) else { return Ok(()) };
+    let method = quantized.get("quant_method").map_or_else(|| "no `quant_method`".into(), |m| m.to_string());
+    let what = format!("says that the weights are quantized ({method}), which cannot be read yet; use the original or a GGUF file");
+    Err(Error::Setting { path: checkpoint.path.join("config.json"), key: "quantization_config".into(), what })
 }

@@ -8,7 +8,7 @@
 use crate::{Error, Result, arch::Arch, settings::Settings};
 use onebit_formats::{Checkpoint, Source, Tensor};
 use onebit_plan::{Edit, Model, Part, Resolve, Weight};
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
 /// Where the rows or columns of a tensor in a GGUF file come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,9 @@ impl Entry {
 
 /// Tensors that no computation needs, whatever the architecture: `*` stands for anything.
 const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight"];
+
+/// The output matrix in the plan.
+const OUTPUT: &str = "output.weight";
 
 /// Ways to write `model.` and what stands outside of it.
 const PREFIXES: [(&str, &str); 4] = [("model.", ""), ("model.language_model.", ""), ("language_model.model.", "language_model."), ("", "")];
@@ -187,11 +190,16 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Checks that every tensor of the checkpoint is used by `model`, belongs to layers after the `layers` that run, or can be ignored.
-    pub(crate) fn all_explained(&self, arch: &str, model: &Model, layers: usize) -> Result<()> {
+    /// Checks that the output matrix is there, where the checkpoint says that it is not the embedding table.
+    pub(crate) fn output_found(&self, model: &Model) -> onebit_plan::Result<()> {
+        let missing = self.tied == Some(false) && !model.plan.weights.iter().any(|w| w.name == OUTPUT);
+        if missing { Err(onebit_plan::Error::Missing(OUTPUT.into())) } else { Ok(()) }
+    }
+
+    /// Checks that every tensor of the checkpoint is used by `model`, belongs to one of the `idle` layers, or can be ignored.
+    pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>) -> Result<()> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
-        let gguf = self.checkpoint.source == Source::Gguf;
-        let later = |name: &str| gguf && split_layer(name).1.parse::<usize>().is_ok_and(|l| l >= layers);
+        let later = |name: &str| split_layer(name).1.parse().is_ok_and(|layer| idle.contains(&layer));
         let output = self.hf("lm_head.weight", "");
         let ignored = |name: &str| {
             IGNORED.iter().chain(self.arch.ignored).any(|pattern| matches(pattern, name))
@@ -212,15 +220,11 @@ impl<'a> Names<'a> {
 
 impl Resolve for Names<'_> {
     fn resolve(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<Option<Weight>> {
-        if name == "output.weight" && self.tied == Some(true) {
+        if name == OUTPUT && self.tied == Some(true) {
             return Ok(None);
         }
         let (parts, edit) = self.parts(name, shape)?;
-        let found = parts.map(|parts| Weight::join(name, parts, shape.to_vec(), edit)).transpose()?;
-        if found.is_none() && name == "output.weight" && self.tied == Some(false) {
-            return Err(onebit_plan::Error::Missing(name.into()));
-        }
-        Ok(found)
+        parts.map(|parts| Weight::join(name, parts, shape.to_vec(), edit)).transpose()
     }
 }
 

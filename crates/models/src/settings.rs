@@ -225,19 +225,23 @@ impl<'a> Settings<'a> {
         Ok(f)
     }
 
-    /// Layers, without those that only predict further tokens (MTP), which GGUF files count among them.
-    pub(crate) fn layers(&self) -> Result<usize> {
+    /// All layers. GGUF files count those that only predict further tokens (MTP) among them.
+    pub(crate) fn all_layers(&self) -> Result<usize> {
         const KEYS: (&str, &str) = ("num_hidden_layers", "block_count");
-        let layers = self.size_to(KEYS.0, KEYS.1, LARGEST)?;
+        let layers = self.size(KEYS.0, KEYS.1)?;
         let tensors = self.checkpoint.tensors.len();
         if layers > tensors {
             return Err(self.wrong(KEYS.0, KEYS.1, format!("is {layers}, more than there are tensors ({tensors})")));
         }
-        let more = if self.is_gguf() { self.optional_count("nextn_predict_layers")? } else { 0 };
-        layers
-            .checked_sub(more)
-            .filter(|n| *n > 0)
-            .ok_or_else(|| self.wrong(KEYS.0, KEYS.1, format!("is {layers}, of which {more} are for prediction")))
+        Ok(layers)
+    }
+
+    /// Layers that make the logits.
+    pub(crate) fn layers(&self) -> Result<usize> {
+        const MORE: &str = "nextn_predict_layers";
+        let all = self.all_layers()?;
+        let more = if self.is_gguf() { self.optional_count(MORE)? } else { 0 };
+        all.checked_sub(more).filter(|n| *n > 0).ok_or_else(|| self.wrong("", MORE, format!("is {more}, but there are {all} layers")))
     }
 
     /// A count in GGUF metadata, 0 where there is none.

@@ -6,7 +6,7 @@
 Structures are passed as large opaque blocks of which only the first, stable fields are touched, so that the script does not
 depend on the release.
 """
-import ctypes, glob, os, sys
+import ctypes, glob, os, signal, sys
 import xllamacpp
 
 
@@ -27,6 +27,7 @@ class Batch(ctypes.Structure):
 
 
 def main():
+    signal.alarm(120)  # a failed assertion of ggml can hang while it looks for a debugger
     path, ids = sys.argv[1], [int(i) for i in sys.argv[2].split(",")]
     lib = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(xllamacpp.__file__), "*.so"))[0])
     lib.llama_model_default_params.restype = Opaque

@@ -54,7 +54,8 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// All rows of one tensor, seen with `shape` (of as many values and, unless the type is a plain float, as many columns).
+    /// All rows of one tensor, seen with `shape`, which must have as many values, and the same columns or (for vectors) the same
+    /// dimensions but for those of one.
     pub fn whole(name: impl Into<String>, tensor: &Tensor, shape: Vec<usize>, edit: Edit) -> Result<Self> {
         Self::join(name, vec![Part { rows: 0..tensor.rows(), tensor: tensor.clone() }], shape, edit)
     }
@@ -69,7 +70,9 @@ impl Weight {
         let found: usize = parts.iter().map(|p| p.rows.len() * p.tensor.columns()).sum();
         let columns = shape.last().copied().unwrap_or(1);
         let same_columns = parts.iter().all(|p| p.tensor.columns() == columns);
-        if found != shape.iter().product::<usize>() || !(same_columns || ty.block_values() == 1 && parts.len() == 1) {
+        let dimensions = |shape: &[usize]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
+        let same_vector = parts.len() == 1 && ty.block_values() == 1 && dimensions(first.tensor.shape()) == dimensions(&shape);
+        if found != shape.iter().product::<usize>() || !(same_columns || same_vector) {
             return Err(Error::Shape { name: first.tensor.name().to_string(), found: first.tensor.shape().to_vec(), expected: shape });
         }
         Ok(Self { name, shape, ty, parts, edit })

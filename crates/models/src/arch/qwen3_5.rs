@@ -54,7 +54,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> 
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
     let rope = s.rope(heads.head, RopeStyle::Halves)?;
-    sections(s)?;
+    sections(s, rope.frequencies.len())?;
     let delta = Delta::read(s)?;
     let linear = linear_layers(s, c.layers)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
@@ -175,18 +175,21 @@ fn linear_layers(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
     Ok(linear)
 }
 
-/// The rotary dimensions of time, height and width (mRoPE). For text all three positions are equal, so this is plain rotation.
-fn sections(s: &Settings<'_>) -> Result<()> {
+/// How many of the `pairs` of rotary dimensions belong to time, height and width (interleaved mRoPE). For text all three positions
+/// are equal, so this is plain rotation.
+fn sections(s: &Settings<'_>, pairs: usize) -> Result<()> {
     const KEY: &str = "rope_parameters.mrope_section|rope_scaling.mrope_section";
-    let default = vec![11, 11, 10];
-    let mut sections: Vec<i64> = match s.json(KEY).map(|v| v.as_array()) {
-        None => default,
+    let count = |n: &serde_json::Value| n.as_u64().and_then(|n| usize::try_from(n).ok());
+    let sections: Vec<usize> = match s.json(KEY).map(|v| v.as_array()) {
+        None => vec![11, 11, 10],
         Some(list) => list
             .filter(|list| list.len() <= 4)
-            .and_then(|list| list.iter().map(|n| n.as_i64().filter(|n| (0..1 << 20).contains(n))).collect())
+            .and_then(|list| list.iter().map(count).collect())
             .ok_or_else(|| s.wrong(KEY, "", "should be a list of up to four counts"))?,
     };
-    sections.resize(4, 0);
-    s.note("rope.dimension_sections", Meta::Integers(sections));
+    // The three take turns, so a head has no use for more than a third for each; llama.cpp refuses sections beyond the head.
+    let mut noted: Vec<i64> = sections.into_iter().map(|n| n.min(pairs.div_ceil(3)) as i64).collect();
+    noted.resize(4, 0);
+    s.note("rope.dimension_sections", Meta::Integers(noted));
     Ok(())
 }

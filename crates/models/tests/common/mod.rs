@@ -1,0 +1,79 @@
+//! Fixtures with a difference: copies whose settings or tensors are changed.
+
+#![allow(dead_code, unreachable_pub)] // each test uses some of it
+
+use onebit_formats::{Checkpoint, Meta, gguf, safetensors};
+use onebit_models::{Options, convert};
+use onebit_quants::WeightType;
+use onebit_reference::check;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, error::Error, path::Path};
+use tempfile::TempDir;
+
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A tensor that a test may change.
+#[derive(Clone)]
+pub struct Raw {
+    pub ty: WeightType,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
+}
+
+pub type Tensors = BTreeMap<String, Raw>;
+
+/// The tensors of a checkpoint.
+pub fn tensors(checkpoint: &Checkpoint) -> Tensors {
+    let raw = |t: &onebit_formats::Tensor| Raw { ty: t.ty(), shape: t.shape().to_vec(), bytes: t.bytes().to_vec() };
+    checkpoint.tensors.iter().map(|(name, t)| (name.clone(), raw(t))).collect()
+}
+
+/// A copy of the fixture `name` with changed settings and tensors. `name` must be one of those in `tests/data`.
+pub fn folder(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)) -> Outcome<TempDir> {
+    let source = check::folder(name).ok_or("the fixture is not there")?;
+    let checkpoint = Checkpoint::open(&source)?;
+    let (mut config, mut tensors) = (checkpoint.config.clone(), tensors(&checkpoint));
+    change(&mut config, &mut tensors);
+    let out = tempfile::tempdir()?;
+    std::fs::write(out.path().join("config.json"), serde_json::to_string(&config)?)?;
+    std::fs::copy(source.join("expected.safetensors"), out.path().join("expected.safetensors"))?;
+    let mut writer = safetensors::Writer::new(out.path().join("model.safetensors"));
+    tensors.iter().try_for_each(|(name, t)| writer.tensor(name, t.ty, &t.shape))?;
+    let mut data = writer.begin()?;
+    while let Some(name) = data.pending().map(str::to_string) {
+        data.write(&name, &tensors[&name].bytes)?;
+    }
+    data.finish()?;
+    Ok(out)
+}
+
+/// The fixture `name` as `model.gguf` in a folder, with changed pairs and tensors.
+pub fn gguf_file(name: &str, change: impl FnOnce(&mut BTreeMap<String, Meta>, &mut Tensors)) -> Outcome<TempDir> {
+    let source = check::folder(name).ok_or("the fixture is not there")?;
+    let out = tempfile::tempdir()?;
+    let file = out.path().join("model.gguf");
+    convert(&Checkpoint::open(&source)?, &file, &Options::default(), &mut |_| {})?;
+    let made = Checkpoint::open(&file)?;
+    let (mut pairs, mut tensors) = (made.metadata.pairs.clone(), tensors(&made));
+    change(&mut pairs, &mut tensors);
+    write_gguf(&file, &pairs, &tensors)?;
+    std::fs::copy(source.join("expected.safetensors"), out.path().join("expected.safetensors"))?;
+    Ok(out)
+}
+
+fn write_gguf(file: &Path, pairs: &BTreeMap<String, Meta>, tensors: &Tensors) -> Outcome {
+    let mut writer = gguf::Writer::new(file);
+    pairs.iter().try_for_each(|(key, value)| writer.pair(key, value))?;
+    tensors.iter().try_for_each(|(name, t)| writer.tensor(name, t.ty, &t.shape))?;
+    let mut data = writer.begin()?;
+    tensors.iter().try_for_each(|(name, t)| data.write(name, &t.bytes))?;
+    Ok(data.finish()?)
+}
+
+/// Why the checkpoint at `path` is refused.
+pub fn refusal(path: &Path) -> Outcome<String> {
+    match onebit_models::load(&Checkpoint::open(path)?) {
+        Ok(_) => Err("it was accepted".into()),
+        Err(error) => Ok(error.to_string()),
+    }
+}

@@ -1,0 +1,151 @@
+//! Forms in which the same weights are published: nested configurations, other prefixes, fused experts, extra parts.
+
+mod common;
+
+use common::{Outcome, Raw, Tensors, folder, gguf_file, refusal};
+use onebit_formats::{Checkpoint, Meta};
+use onebit_quants::{BF16, F32};
+use onebit_reference::{
+    Reference,
+    check::{self, Expected},
+};
+use serde_json::json;
+use std::path::Path;
+
+/// The model in `path` computes what the fixture does.
+fn agrees(path: &Path, folder: &Path) -> Outcome {
+    let model = onebit_models::load(&Checkpoint::open(path)?)?;
+    Ok(check::fixture(&Reference, model, &Expected::open(folder)?, &check::limits())?.hold(check::BAR)?)
+}
+
+fn rename(tensors: &mut Tensors, name: impl Fn(&str) -> String) {
+    *tensors = std::mem::take(tensors).into_iter().map(|(n, t)| (name(&n), t)).collect();
+}
+
+fn vector(values: &[f32]) -> Raw {
+    Raw { ty: F32, shape: vec![values.len()], bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
+}
+
+/// Checkpoints that also see hold the text model's settings in `text_config`, its tensors under another prefix, and more.
+#[test]
+fn text_model_of_a_vision_checkpoint() -> Outcome {
+    let out = folder("qwen3_5_text", |config, tensors| {
+        let mut text = std::mem::take(config);
+        text.remove("architectures");
+        config.insert("model_type".into(), json!("qwen3_5"));
+        config.insert("tie_word_embeddings".into(), json!(false));
+        config.insert("vision_config".into(), json!({ "hidden_size": 7, "num_hidden_layers": 9 }));
+        config.insert("text_config".into(), text.into());
+        rename(tensors, |n| n.replacen("model.", "model.language_model.", 1));
+        tensors.insert("model.visual.patch_embed.proj.weight".into(), vector(&[1.0]));
+        tensors.insert("mtp.layers.0.mlp.up_proj.weight".into(), vector(&[1.0]));
+    })?;
+    agrees(out.path(), out.path())
+}
+
+/// Base models are saved without the outer name.
+#[test]
+fn without_prefix() -> Outcome {
+    let out = folder("llama", |_, tensors| rename(tensors, |n| n.replacen("model.", "", 1)))?;
+    agrees(out.path(), out.path())
+}
+
+/// Newer checkpoints hold all experts of a layer in two tensors: gate above up, and down.
+#[test]
+fn fused_experts() -> Outcome {
+    let out = folder("qwen3_moe", |_, tensors| {
+        for layer in 0..3 {
+            let base = format!("model.layers.{layer}.mlp.experts");
+            let (mut gate_up, mut down) = (vec![], vec![]);
+            for e in 0..8 {
+                let mut take = |name: &str| tensors.remove(&format!("{base}.{e}.{name}.weight")).map(|t| t.bytes).unwrap_or_default();
+                gate_up.extend(take("gate_proj"));
+                gate_up.extend(take("up_proj"));
+                down.extend(take("down_proj"));
+            }
+            tensors.insert(format!("{base}.gate_up_proj"), Raw { ty: BF16, shape: vec![8, 128, 64], bytes: gate_up });
+            tensors.insert(format!("{base}.down_proj"), Raw { ty: BF16, shape: vec![8, 64, 64], bytes: down });
+        }
+    })?;
+    agrees(out.path(), out.path())
+}
+
+/// GGUF files may hold them so too.
+#[test]
+fn fused_experts_in_gguf() -> Outcome {
+    let out = gguf_file("qwen3_moe", |_, tensors| {
+        for layer in 0..3 {
+            let mut take = |name: &str| tensors.remove(&format!("blk.{layer}.{name}.weight")).map(|t| t.bytes).unwrap_or_default();
+            let (gate, up) = (take("ffn_gate_exps"), take("ffn_up_exps"));
+            let half = gate.len() / 8;
+            let bytes = (0..8).flat_map(|e| [&gate, &up].map(|t| t[e * half..(e + 1) * half].to_vec())).flatten().collect();
+            tensors.insert(format!("blk.{layer}.ffn_gate_up_exps.weight"), Raw { ty: BF16, shape: vec![8, 128, 64], bytes });
+        }
+    })?;
+    agrees(&out.path().join("model.gguf"), out.path())
+}
+
+/// GGUF files count layers that predict further tokens among the others.
+#[test]
+fn prediction_layers_in_gguf() -> Outcome {
+    let out = gguf_file("qwen3_5_text", |pairs, tensors| {
+        pairs.insert("qwen35.block_count".into(), Meta::Unsigned(4));
+        pairs.insert("qwen35.nextn_predict_layers".into(), Meta::Unsigned(1));
+        tensors.insert("blk.3.nextn.eh_proj.weight".into(), vector(&[1.0; 32]));
+    })?;
+    agrees(&out.path().join("model.gguf"), out.path())
+}
+
+/// The output matrix is the embedding table where the configuration says so, whatever else is in the file.
+#[test]
+fn tied() -> Outcome {
+    let model = |tie: bool, head: bool| -> Outcome<Vec<String>> {
+        let out = folder("llama", |config, tensors| {
+            config.insert("tie_word_embeddings".into(), json!(tie));
+            if !head {
+                tensors.remove("lm_head.weight");
+            }
+        })?;
+        let model = onebit_models::load(&Checkpoint::open(out.path())?)?;
+        Ok(model.weights.iter().map(|w| w.name.clone()).collect())
+    };
+    let has_output = |weights: Vec<String>| weights.iter().any(|w| w == "output.weight");
+    assert!(has_output(model(false, true)?));
+    assert!(!has_output(model(true, true)?));
+    assert!(!has_output(model(true, false)?));
+    let error = model(false, false).map_err(|e| e.to_string());
+    assert!(error.is_err_and(|e| e.contains("`lm_head.weight` is missing")));
+    Ok(())
+}
+
+/// Old names of settings, and defaults.
+#[test]
+fn old_settings() -> Outcome {
+    let out = folder("llama", |config, _| {
+        let mut rope = config.remove("rope_parameters").unwrap_or_default();
+        config.insert("rope_theta".into(), rope["rope_theta"].take());
+        let fields = rope.as_object_mut().expect("an object");
+        fields.remove("rope_theta");
+        let kind = fields.remove("rope_type").unwrap_or_default();
+        fields.insert("type".into(), kind);
+        config.insert("rope_scaling".into(), rope);
+        config.remove("head_dim");
+    })?;
+    agrees(out.path(), out.path())
+}
+
+/// Weights that were turned before they were stored need a device that turns the inputs; to ignore it gives nonsense.
+#[test]
+fn rotated_weights_are_refused() -> Outcome {
+    let out = gguf_file("llama", |pairs, _| {
+        pairs.insert("prism.hadamard.version".into(), Meta::Unsigned(1));
+    })?;
+    let error = refusal(&out.path().join("model.gguf"))?;
+    assert!(error.contains("prism.hadamard.version"), "{error}");
+    let out = folder("llama", |config, _| {
+        config.insert("quantization_config".into(), json!({ "quant_method": "gptq", "bits": 4 }));
+    })?;
+    let error = refusal(out.path())?;
+    assert!(error.contains("config.json") && error.contains("gptq"), "{error}");
+    Ok(())
+}
