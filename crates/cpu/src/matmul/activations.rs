@@ -36,7 +36,7 @@ pub(super) struct Block {
 }
 
 /// Below this, 127 over the magnitude could overflow.
-pub(super) const TINY: f32 = 1e-30;
+const TINY: f32 = 1e-30;
 
 impl Block {
     /// Quantizes up to 32 values; values that are missing are zero. What the other ways to do it are compared with.
@@ -44,30 +44,36 @@ impl Block {
         let mut codes = [0; BLOCK];
         // As integers, magnitudes order as numbers do, with infinities and NaNs above all.
         let largest = x.iter().map(|v| v.to_bits() & 0x7fff_ffff).max().map_or(0.0, f32::from_bits);
-        let scale = scale(largest);
-        if largest.is_finite() && largest >= TINY {
-            let inverse = 127.0 / largest;
+        let (scale, inverse) = scale(largest);
+        if inverse != 0.0 {
             for (q, v) in codes.iter_mut().zip(x) {
                 *q = (v * inverse).round_ties_even() as i8;
             }
         }
-        Self::new(codes, scale)
-    }
-    /// Adds the sums.
-    fn new(codes: [i8; BLOCK], scale: f32) -> Self {
         let (first, last) = codes.split_at(BLOCK / 2);
-        let sums = [first, last].map(|half| half.iter().map(|q| i32::from(*q)).sum());
+        Self::new(codes, scale, [first, last].map(|half| half.iter().map(|q| i32::from(*q)).sum()))
+    }
+    /// Whether all is the same, NaNs included.
+    #[cfg(test)]
+    pub(super) fn same(&self, other: &Self) -> bool {
+        let floats = |b: &Self| [b.scale, b.weighted, b.weighteds[0], b.weighteds[1]].map(|v| if v.is_nan() { 1 } else { v.to_bits() });
+        (self.codes, self.sum, self.sums, floats(self)) == (other.codes, other.sum, other.sums, floats(other))
+    }
+    /// Codes with their sums, of the first half and the last.
+    #[inline(always)]
+    pub(super) fn new(codes: [i8; BLOCK], scale: f32, sums: [i32; 2]) -> Self {
         let sum = sums[0] + sums[1];
-        Self { codes, scale, sum, sums, weighted: scale * sum as f32, weighteds: sums.map(|s: i32| scale * s as f32) }
+        Self { codes, scale, sum, sums, weighted: scale * sum as f32, weighteds: sums.map(|s| scale * s as f32) }
     }
 }
 
-/// The scale of a block from its largest magnitude.
-pub(super) fn scale(largest: f32) -> f32 {
+/// The scale of a block from its largest magnitude, and what values are multiplied by: zero where codes are all zero.
+#[inline(always)]
+pub(super) fn scale(largest: f32) -> (f32, f32) {
     match largest {
-        l if !l.is_finite() => f32::NAN,
-        l if l < TINY => 0.0,
-        l => l / 127.0,
+        l if !l.is_finite() => (f32::NAN, 0.0),
+        l if l < TINY => (0.0, 0.0),
+        l => (l / 127.0, 127.0 / l),
     }
 }
 
@@ -117,6 +123,13 @@ impl Activations {
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
+    /// The blocks of an int8 column.
+    #[cfg(test)]
+    pub(super) fn blocks(&mut self, column: usize) -> &[Block] {
+        assert_eq!(self.kind, ActivationKind::Int8);
+        // SAFETY: a column holds so many blocks, and is borrowed.
+        unsafe { std::slice::from_raw_parts(self.column(column).cast(), self.width.div_ceil(BLOCK)) }
+    }
     /// The first byte of a column.
     pub(super) fn column(&self, column: usize) -> *mut u8 {
         assert!(column < self.columns, "column {column} of {}", self.columns);
@@ -158,11 +171,18 @@ impl Activations {
 
 /// Quantizes a row.
 fn quantize(isa: Isa, x: &[f32], out: &mut [Block]) {
+    let (whole, rest) = x.as_chunks::<BLOCK>();
+    let (blocks, last) = out.split_at_mut(whole.len());
     match isa.level() {
-        Level::Scalar | Level::Avx2 | Level::Avx512 => {
-            for (x, out) in x.chunks(BLOCK).zip(out) {
-                *out = Block::quantize(x);
-            }
-        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Isa` stands for the instructions being there.
+        Level::Avx512 => unsafe { super::avx512::quantize(whole, blocks) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Level::Avx2 => unsafe { super::avx2::quantize(whole, blocks) },
+        _ => whole.iter().zip(blocks).for_each(|(x, out)| *out = Block::quantize(x)),
+    }
+    if let Some(last) = last.first_mut() {
+        *last = Block::quantize(rest);
     }
 }

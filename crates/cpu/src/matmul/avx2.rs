@@ -1,6 +1,10 @@
 //! [`Simd`] with AVX2, FMA and F16C: a panel's 16 rows in two registers.
 
-use super::simd::Simd;
+use super::{
+    activations::{Block, scale},
+    codes::BLOCK,
+    simd::Simd,
+};
 use std::arch::x86_64::*;
 
 /// Eight lanes in one register.
@@ -39,14 +43,13 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn dot<const N: usize>(codes: &[__m256i], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> __m256i {
         unsafe {
-            let x = |g: usize| _mm256_set1_epi32(x.add(4 * g).cast::<i32>().read_unaligned());
             let ones = _mm256_set1_epi16(1);
             let mut dot = _mm256_setzero_si256();
             if bits == 8 {
                 // Two products of 255 and 127 do not fit into 16 bits; with 128 subtracted and the sign moved over to `x`, they do.
                 for (g, codes) in codes.iter().enumerate().take(N) {
                     let codes = _mm256_xor_si256(*codes, _mm256_set1_epi8(-128));
-                    let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x(g), codes));
+                    let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four(x, g), codes));
                     dot = _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, ones));
                 }
                 return dot;
@@ -55,9 +58,9 @@ impl Simd for Avx2 {
             let together = (32767 / (254 * ((1 << bits) - 1))).min(N);
             let mut g = 0;
             while g < N {
-                let mut pairs = _mm256_maddubs_epi16(codes[g], x(g));
+                let mut pairs = _mm256_maddubs_epi16(codes[g], four(x, g));
                 for h in g + 1..(g + together).min(N) {
-                    pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[h], x(h)));
+                    pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[h], four(x, h)));
                 }
                 dot = _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, ones));
                 g += together;
@@ -120,5 +123,53 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
         unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+}
+
+/// Group `g` of a column's codes, in each lane.
+///
+/// # Safety
+/// The instructions are there, and the group is.
+#[inline(always)]
+unsafe fn four(x: *const i8, g: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_set1_epi32(x.add(4 * g).cast::<i32>().read_unaligned()) }
+}
+
+/// [`Block::quantize`] for whole blocks, with the same results.
+///
+/// # Safety
+/// The instructions are there.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn quantize(x: &[[f32; BLOCK]], out: &mut [Block]) {
+    let magnitude = _mm256_set1_epi32(0x7fff_ffff);
+    for (x, out) in x.iter().zip(out) {
+        let at = x.as_ptr();
+        // SAFETY: 8 of 32 values each.
+        let v = unsafe { [_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8)), _mm256_loadu_ps(at.add(16)), _mm256_loadu_ps(at.add(24))] };
+        let sizes = v.map(|v| _mm256_and_si256(_mm256_castps_si256(v), magnitude));
+        let largest = _mm256_max_epu32(_mm256_max_epu32(sizes[0], sizes[1]), _mm256_max_epu32(sizes[2], sizes[3]));
+        let largest = _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256::<1>(largest));
+        let largest = _mm_max_epu32(largest, _mm_unpackhi_epi64(largest, largest));
+        let largest = _mm_max_epu32(largest, _mm_shuffle_epi32::<1>(largest));
+        let (scale, inverse) = scale(f32::from_bits(_mm_cvtsi128_si32(largest) as u32));
+        if inverse == 0.0 {
+            *out = Block::new([0; BLOCK], scale, [0; 2]);
+            continue;
+        }
+        // Conversions round to nearest, ties to even, as the processor is set.
+        let q = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(inverse))));
+        // Packing works within 128-bit halves: dwords 0, 4, 1, 5, 2, 6, 3, 7 are then in order.
+        let words = [_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])];
+        let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words[0], words[1]), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        let mut codes = [0; BLOCK];
+        // SAFETY: 32 codes.
+        unsafe { _mm256_storeu_si256(codes.as_mut_ptr().cast(), bytes) };
+        let sum = |v: __m256i| {
+            let v = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+            let v = _mm_add_epi32(v, _mm_unpackhi_epi64(v, v));
+            _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<1>(v)))
+        };
+        *out = Block::new(codes, scale, [sum(_mm256_add_epi32(q[0], q[1])), sum(_mm256_add_epi32(q[2], q[3]))]);
     }
 }

@@ -77,13 +77,16 @@ impl<C: Codes, K: Scales> Decode for Decoded<C, K> {
         let half = group / 4 * (K::GROUPS - 1);
         // SAFETY: the caller's promise.
         unsafe {
-            let one = |j: i32| {
-                let code = S::sub(S::byte(codes[group], j), S::splat(C::ZERO as f32));
-                let scaled = S::mul(code, w.scale[half]);
+            let mut out = [S::splat(0.0); 4];
+            for (j, out) in out.iter_mut().enumerate() {
+                let code = S::sub(S::byte(codes[group], j as i32), S::splat(C::ZERO as f32));
+                *out = S::mul(code, w.scale[half]);
                 // Not one fma: decoders round the product too.
-                if K::OFFSETS { S::add(scaled, w.offset[half]) } else { scaled }
-            };
-            [one(0), one(1), one(2), one(3)]
+                if K::OFFSETS {
+                    *out = S::add(*out, w.offset[half]);
+                }
+            }
+            out
         }
     }
 }

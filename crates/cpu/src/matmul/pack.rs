@@ -56,6 +56,19 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// Packs a matrix from its stored bytes, row by row, as [`Matrix::pack`] does with a weight's.
+    pub fn from_bytes(ty: WeightType, columns: usize, bytes: &[u8], isa: &Isa, exact: bool, pool: &Pool) -> Result<Self, DeviceError> {
+        let len = ty.bytes_for(columns).filter(|len| *len > 0 && bytes.len().is_multiple_of(*len));
+        let Some(len) = len else {
+            return Err(DeviceError::Unsupported(format!("{} bytes are no rows of {columns} values ({ty})", bytes.len())));
+        };
+        let row = |row: usize| &bytes[row * len..][..len];
+        let from = Rows { name: "matrix", ty, columns, rows: bytes.len() / len, row: &row, edit: Edit::None };
+        from.pack(*isa, exact, pool)
+    }
+}
+
 /// How values get into a form.
 #[derive(Clone, Copy)]
 enum Way {

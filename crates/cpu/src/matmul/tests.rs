@@ -1,1 +1,308 @@
+//! Every instruction set, form and number of columns against the definitions, bit by bit.
 
+use super::{
+    activations::Block,
+    codes::BLOCK,
+    *,
+};
+use crate::{
+    isa::{Isa, Level},
+    pool::Pool,
+};
+use onebit_quants::{Codes, WeightType};
+use proptest::prelude::*;
+
+/// The levels that this machine has; says which it has not.
+fn levels() -> Vec<Isa> {
+    let best = Isa::detect();
+    let (have, lack): (Vec<_>, Vec<_>) = Level::ALL.into_iter().partition(|l| *l <= best.level());
+    for level in lack {
+        eprintln!("SKIPPED: {level} kernels: this machine, or ONEBIT_ISA, does not allow them");
+    }
+    have.into_iter().map(|l| best.at_most(l)).collect()
+}
+
+/// Numbers that look random, the same on every run (Steele et al. 2014, SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    /// From -1 to 1.
+    fn float(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+    /// A row of activations with a few outliers.
+    fn column(&mut self, width: usize) -> Vec<f32> {
+        (0..width).map(|_| if self.next().is_multiple_of(50) { 30.0 * self.float() } else { self.float() }).collect()
+    }
+    /// Blocks of a type: any bytes that decode to finite numbers whose products f32 can hold.
+    fn blocks(&mut self, ty: WeightType, count: usize) -> Vec<u8> {
+        let mut out = vec![];
+        let mut values = vec![0.0; ty.block_values()];
+        while out.len() < count * ty.block_bytes() {
+            let block: Vec<u8> = (0..ty.block_bytes()).map(|_| self.next() as u8).collect();
+            ty.decode(&block, &mut values);
+            if values.iter().all(|v| v.is_finite() && v.abs() < 1e20) {
+                out.extend(block);
+            }
+        }
+        out
+    }
+}
+
+/// Stored rows of one type.
+struct Weights {
+    ty: WeightType,
+    columns: usize,
+    rows: usize,
+    bytes: Vec<u8>,
+}
+
+impl Weights {
+    fn random(ty: WeightType, rows: usize, blocks: usize, seed: u64) -> Self {
+        let bytes = Random(seed).blocks(ty, rows * blocks);
+        Self { ty, columns: blocks * ty.block_values(), rows, bytes }
+    }
+    fn row(&self, row: usize) -> &[u8] {
+        let n = self.bytes.len() / self.rows;
+        &self.bytes[row * n..][..n]
+    }
+    fn decoded(&self, row: usize) -> Vec<f32> {
+        let mut out = vec![0.0; self.columns];
+        self.ty.decode(self.row(row), &mut out);
+        out
+    }
+    fn pack(&self, isa: Isa, exact: bool, pool: &Pool) -> Matrix {
+        Matrix::from_bytes(self.ty, self.columns, &self.bytes, &isa, exact, pool).unwrap()
+    }
+    /// The product of a row with an int8 column, by its definition.
+    fn integer(&self, row: usize, x: &[Block]) -> f32 {
+        let (mut sum, mut codes) = (0.0f32, Codes::default());
+        let per_block = self.ty.block_values() / BLOCK;
+        for (i, bytes) in self.row(row).chunks(self.ty.block_bytes()).enumerate() {
+            (self.ty.info().codes.unwrap())(bytes, &mut codes);
+            let group = codes.group.min(BLOCK);
+            for start in (0..self.ty.block_values()).step_by(group) {
+                let x = &x[i * per_block + start / BLOCK];
+                let scale = codes.scales[start / codes.group];
+                let xs = &x.codes[start % BLOCK..][..group];
+                let dot: i32 = codes.codes[start..].iter().zip(xs).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();
+                sum = (dot as f32).mul_add(scale * x.scale, sum);
+                let total: i32 = xs.iter().map(|x| i32::from(*x)).sum();
+                sum = codes.offsets[start / codes.group].mul_add(x.scale * total as f32, sum);
+            }
+        }
+        sum
+    }
+    /// The product of a row with an f32 column, by its definition.
+    fn exact(&self, row: usize, x: &[f32]) -> f32 {
+        let mut sum = 0.0f32;
+        for (w, x) in self.decoded(row).chunks(BLOCK).zip(x.chunks(BLOCK)) {
+            let mut parts = [0.0f32; 2];
+            for (i, (w, x)) in w.iter().zip(x).enumerate() {
+                parts[i % 2] = w.mul_add(*x, parts[i % 2]);
+            }
+            sum += parts[0] + parts[1];
+        }
+        sum
+    }
+}
+
+fn quantized(x: &[f32]) -> Vec<Block> {
+    x.chunks(BLOCK).map(Block::quantize).collect()
+}
+
+/// All products of a matrix, rows divided into `parts`, columns taken `batch` at a time.
+fn product(matrix: &Matrix, x: &Activations, parts: usize, batch: usize) -> Vec<Vec<f32>> {
+    let stride = matrix.rows() + 3;
+    let mut y = vec![f32::MAX; x.columns() * stride];
+    // SAFETY: `y` is that large, lives on, and is used by one thread.
+    let rows = unsafe { SharedRows::new(y.as_mut_ptr(), x.columns(), matrix.rows(), stride) };
+    for part in 0..parts {
+        let part = crate::pool::part(matrix.rows(), matrix.row_step(), part, parts);
+        for start in (0..x.columns()).step_by(batch) {
+            matmul(matrix, x, start..(start + batch).min(x.columns()), part.clone(), &rows);
+        }
+    }
+    assert!(y.chunks(stride).all(|c| c[matrix.rows()..].iter().all(|v| *v == f32::MAX)), "written beyond the rows");
+    y.chunks(stride).map(|c| c[..matrix.rows()].to_vec()).collect()
+}
+
+fn bits(v: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    v.iter().map(|v| v.iter().map(|v| v.to_bits()).collect()).collect()
+}
+
+fn activations(kind: ActivationKind, columns: &[Vec<f32>], isa: Isa) -> Activations {
+    let mut x = Activations::new(kind, columns.len(), columns[0].len(), isa).unwrap();
+    for (i, column) in columns.iter().enumerate() {
+        x.set(i, column);
+    }
+    x
+}
+
+/// Checks all ways to multiply `weights` with 11 columns; tells how many rows of 11 were compared.
+fn check(weights: &Weights, exact: bool, want: &dyn Fn(usize, &[f32]) -> f32) {
+    let (pool, mut random) = (Pool::new(2), Random(weights.columns as u64));
+    let columns: Vec<Vec<f32>> = (0..11).map(|_| random.column(weights.columns)).collect();
+    let want: Vec<Vec<f32>> = columns.iter().map(|x| (0..weights.rows).map(|r| want(r, x)).collect()).collect();
+    for isa in levels() {
+        let matrix = weights.pack(isa, exact, &pool);
+        let x = activations(matrix.activation(), &columns, isa);
+        for (parts, batch) in [(1, 11), (1, 1), (3, 2), (2, 3), (1, 7), (2, 8)] {
+            let got = product(&matrix, &x, parts, batch);
+            let ty = weights.ty;
+            assert_eq!(bits(&got), bits(&want), "{ty}, {}, exact {exact}, {parts} parts, {batch} columns", isa.level());
+        }
+    }
+}
+
+fn types(codes: bool) -> impl Iterator<Item = WeightType> {
+    onebit_quants::ALL.iter().copied().filter(move |t| t.info().codes.is_some() == codes)
+}
+
+#[test]
+fn integer_products_are_as_defined() {
+    for ty in types(true) {
+        for (rows, values) in [(37, 576), (16, 32), (1, 768)] {
+            let weights = Weights::random(ty, rows, values / ty.block_values().min(values), rows as u64);
+            check(&weights, false, &|row, x| weights.integer(row, &quantized(x)));
+        }
+    }
+}
+
+#[test]
+fn exact_products_are_as_defined() {
+    for ty in types(true) {
+        let weights = Weights::random(ty, 37, 576 / ty.block_values().min(576), 3);
+        check(&weights, true, &|row, x| weights.exact(row, x));
+    }
+}
+
+#[test]
+fn products_of_floats_are_as_defined() {
+    for ty in types(false) {
+        for (rows, columns) in [(37, 576), (3, 7), (16, 33)] {
+            let weights = Weights::random(ty, rows, columns, 5);
+            for exact in [false, true] {
+                check(&weights, exact, &|row, x| weights.exact(row, x));
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_decode_exactly() {
+    let pool = Pool::new(2);
+    for ty in onebit_quants::ALL.iter().copied() {
+        let weights = Weights::random(ty, 21, 512 / ty.block_values(), 7);
+        for isa in levels() {
+            let matrix = weights.pack(isa, false, &pool);
+            for row in [0, 15, 16, 20] {
+                let mut got = vec![0.0; weights.columns];
+                matrix.row_f32(row, &mut got);
+                assert_eq!(bits(&[got]), bits(&[weights.decoded(row)]), "{ty}, {}, row {row}", isa.level());
+            }
+        }
+    }
+}
+
+/// Rounding activations to int8 moves each by at most half a step, so that a product moves by at most `Σ |w| * step / 2`.
+#[test]
+fn integer_products_are_near_exact_ones() {
+    let (pool, isa) = (Pool::new(2), Isa::detect());
+    for ty in types(true) {
+        let weights = Weights::random(ty, 33, 1536 / ty.block_values(), 11);
+        let columns = vec![Random(1).column(weights.columns)];
+        let steps: Vec<f64> = quantized(&columns[0]).iter().map(|b| f64::from(b.scale)).collect();
+        let matrix = weights.pack(isa, false, &pool);
+        let got = product(&matrix, &activations(ActivationKind::Int8, &columns, isa), 1, 1);
+        for (row, got) in got[0].iter().enumerate() {
+            let w: Vec<f64> = weights.decoded(row).into_iter().map(f64::from).collect();
+            let want: f64 = w.iter().zip(&columns[0]).map(|(w, x)| w * f64::from(*x)).sum();
+            let size: f64 = w.iter().zip(&columns[0]).map(|(w, x)| (w * f64::from(*x)).abs()).sum();
+            let bound: f64 = w.iter().enumerate().map(|(k, w)| w.abs() * steps[k / BLOCK] * 0.5001).sum();
+            // Types with offsets add large numbers that cancel; f32 rounds those.
+            let offsets = 16.0 * size.max(w.iter().map(|w| w.abs()).sum::<f64>()) * 1e-6;
+            assert!((f64::from(*got) - want).abs() <= bound + offsets, "{ty} row {row}: {got} for {want}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_none_stay_in_their_column() {
+    let pool = Pool::new(1);
+    for ty in [onebit_quants::Q4_0, onebit_quants::Q4_1, onebit_quants::Q8_0, onebit_quants::F16] {
+        let weights = Weights::random(ty, 19, 96 / ty.block_values(), 13);
+        for isa in levels() {
+            for exact in [false, true] {
+                let matrix = weights.pack(isa, exact, &pool);
+                let mut columns = vec![Random(2).column(96); 9];
+                let clean = product(&matrix, &activations(matrix.activation(), &columns, isa), 1, 9);
+                columns[2][40] = f32::NAN;
+                columns[5][95] = f32::INFINITY;
+                columns[6].fill(1e-38);
+                let got = product(&matrix, &activations(matrix.activation(), &columns, isa), 1, 9);
+                assert!(got[2].iter().all(|v| v.is_nan()), "{ty}");
+                assert!(got[5].iter().all(|v| !v.is_finite()) || exact || ty.block_values() == 1, "{ty}");
+                assert!(got[6].iter().all(|v| v.abs() < 1e-30), "{ty}");
+                for c in [0, 1, 3, 4, 7, 8] {
+                    assert_eq!(bits(&got[c..=c]), bits(&clean[c..=c]), "{ty}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (pool, isa) = (Pool::new(1), Isa::detect());
+    let weights = Weights::random(onebit_quants::Q8_0, 20, 2, 1);
+    let matrix = weights.pack(isa, false, &pool);
+    let refused = |x: &Activations, columns, rows| {
+        let mut y = vec![0.0; 2 * 20];
+        // SAFETY: `y` is that large, and lives on.
+        let y = unsafe { SharedRows::new(y.as_mut_ptr(), 2, 20, 20) };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| matmul(&matrix, x, columns, rows, &y))).is_err()
+    };
+    let x = activations(ActivationKind::Int8, &[vec![0.0; 64], vec![0.0; 64], vec![0.0; 64]], isa);
+    assert!(!refused(&x, 0..2, 0..20));
+    assert!(refused(&x, 0..3, 0..20));
+    assert!(refused(&x, 0..2, 0..21));
+    assert!(refused(&x, 0..2, 8..20));
+    assert!(refused(&x, 0..2, 0..10));
+    assert!(refused(&activations(ActivationKind::F32, &[vec![0.0; 64]], isa), 0..1, 0..20));
+    assert!(refused(&activations(ActivationKind::Int8, &[vec![0.0; 96]], isa), 0..1, 0..20));
+}
+
+#[test]
+fn blocks_quantize_as_defined() {
+    let mut x = [0.0f32; BLOCK];
+    (x[0], x[1], x[2], x[3], x[16], x[31]) = (-254.0, 5.0, 7.0, -1.0, 126.9, 0.9);
+    // Steps of 2; halves go to the even neighbour.
+    let mut codes = [0; BLOCK];
+    (codes[0], codes[1], codes[2], codes[3], codes[16], codes[31]) = (-127, 2, 4, 0, 63, 0);
+    let want = Block { codes, scale: 2.0, sum: -58, sums: [-121, 63], weighted: -116.0, weighteds: [-242.0, 126.0] };
+    assert_eq!(Block::quantize(&x), want);
+}
+
+fn any_float() -> impl Strategy<Value = f32> {
+    prop_oneof![20 => -10.0f32..10.0, 2 => any::<f32>(), 1 => Just(0.0), 1 => Just(f32::NAN), 1 => Just(f32::MAX), 1 => Just(1e-30f32)]
+}
+
+proptest! {
+    #[test]
+    fn quantizers_agree(x in proptest::collection::vec(any_float(), 1..200)) {
+        let want = quantized(&x);
+        for isa in levels() {
+            let mut a = activations(ActivationKind::Int8, std::slice::from_ref(&x), isa);
+            let same = a.blocks(0).iter().zip(&want).all(|(a, b)| a.same(b));
+            prop_assert!(same, "{}: {:?} for {:?}", isa.level(), a.blocks(0), want);
+        }
+    }
+}
