@@ -2,8 +2,9 @@
 
 use crate::{Error, Result, bytes::quote};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{BufWriter, ErrorKind, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -34,9 +35,9 @@ impl Output {
         let Some(name) = real.file_name() else { return Err(Error::invalid(path, "names no file")) };
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".{}.partial", std::process::id()));
+        hidden.push(".partial");
         let partial = real.with_file_name(hidden);
-        let file = OpenOptions::new().write(true).create_new(true).open(&partial).map_err(Error::io(&partial))?;
+        let file = claim(&partial)?;
         let out = Self { path: real, partial: Some(partial), file: Some(buffered(file)) };
         out.reserve(size)?;
         Ok(out)
@@ -95,6 +96,30 @@ impl Drop for Output {
         if let Some(partial) = &self.partial {
             // Nothing to do about a failure: the file is hidden and named as partial.
             let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+/// Opens `partial`, empty, and for this process alone. What a killed process left there is overwritten.
+fn claim(partial: &Path) -> Result<File> {
+    loop {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(partial).map_err(Error::io(partial))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::invalid(partial, "is being written by another process; wait for it, or choose another name"));
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::io(partial)(e)),
+        }
+        // Between opening and locking, another process may have moved the file to its place: then it is not ours to empty.
+        let ours = file.metadata().map_err(Error::io(partial))?;
+        if fs::symlink_metadata(partial).is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            file.set_len(0).map_err(Error::io(partial))?;
+            return Ok(file);
         }
     }
 }

@@ -233,7 +233,13 @@ fn python_numbers_in_config() {
 #[test]
 fn a_folder_with_one_gguf() {
     let small = fs::read(data("small.gguf")).unwrap();
-    let f = folder(&[("m.gguf", &small), ("mmproj-m.gguf", &small), ("tokenizer.json", b"{}"), ("README.md", b"")]);
+    let f = folder(&[
+        ("m.gguf", &small),
+        ("mmproj-m.gguf", &small),
+        ("adapter.safetensors", &shard("a")),
+        ("tokenizer.json", b"{}"),
+        ("README.md", b""),
+    ]);
     let c = Checkpoint::open(f.path()).unwrap();
     assert_eq!(c.source, onebit_formats::Source::Gguf);
     assert_eq!(c.path, f.path().join("m.gguf"));

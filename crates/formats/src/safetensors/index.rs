@@ -37,6 +37,8 @@ pub(crate) fn open_folder(folder: &Folder, names: &[String]) -> Result<Option<BT
     let (files, indices) = (ending(".safetensors"), ending(".safetensors.index.json"));
     match (files.as_slice(), indices.as_slice()) {
         ([], []) => Ok(None),
+        // Beside a GGUF model, a file of another name is not the model.
+        (_, []) if !ending(".gguf").is_empty() => Ok(None),
         (_, [index]) => sharded(folder, index).map(Some),
         ([file], []) => single(folder, file).map(Some),
         (_, []) => {
