@@ -7,8 +7,12 @@ mod common;
 use common::Outcome;
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert};
+use onebit_plan::{Batch, Device, Span};
 use onebit_quants::F32;
-use onebit_reference::check::{self, Expected};
+use onebit_reference::{
+    Reference,
+    check::{self, Expected},
+};
 use std::{
     path::Path,
     process::{Command, Stdio},
@@ -37,24 +41,56 @@ fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
     Ok(rows.into_iter().rev().flat_map(|r| r.split(' ')).map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// Differences are within what llama.cpp's f16 cache of keys and values makes, and the most likely tokens are the same.
-fn agrees(name: &str) -> Outcome {
-    let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
+/// llama.cpp computes `expected` for `ids` from the converted folder: differences are within what its f16 cache of keys and
+/// values makes, and the most likely tokens are the same.
+fn witnessed(python: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
-    convert(&Checkpoint::open(&folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
-    let expected = Expected::open(&folder)?;
-    let found = logits(&python, &file, &expected.long)?;
-    assert_eq!(found.len(), expected.long_logits.len());
-    let worst = found.iter().zip(&expected.long_logits).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / expected.deviation();
-    eprintln!("{name}: {worst:.1e}");
-    assert!(worst < 0.01, "{name} differs by {worst}");
-    let vocabulary = found.len() / expected.long.len();
+    convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    let found = logits(python, &file, ids)?;
+    assert_eq!(found.len(), expected.len());
+    let worst = found.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / deviation;
+    eprintln!("{}: {worst:.1e}", folder.display());
+    assert!(worst < 0.01, "{} differs by {worst}", folder.display());
+    let vocabulary = found.len() / ids.len();
     let best = |row: &[f32]| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b]));
-    for (i, (a, b)) in found.chunks(vocabulary).zip(expected.long_logits.chunks(vocabulary)).enumerate() {
-        assert_eq!(best(a), best(b), "{name}: the most likely token at position {i}");
+    for (i, (a, b)) in found.chunks(vocabulary).zip(expected.chunks(vocabulary)).enumerate() {
+        assert_eq!(best(a), best(b), "the most likely token at position {i}");
     }
     Ok(())
+}
+
+fn agrees(name: &str) -> Outcome {
+    let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
+    let expected = Expected::open(&folder)?;
+    witnessed(&python, &folder, &expected.long, &expected.long_logits, expected.deviation())
+}
+
+/// Stretched contexts, for which there is no fixture: our logits of the folder, whose frequencies `rope.rs` checks.
+fn stretched(parameters: serde_json::Value) -> Outcome {
+    let Some(python) = python() else { return Ok(()) };
+    let folder = common::folder("llama", |config, _| {
+        config.insert("rope_parameters".into(), parameters);
+    })?;
+    let expected = Expected::open(folder.path())?;
+    let model = onebit_models::load(&Checkpoint::open(folder.path())?)?;
+    let mut exe = Reference.load(model, &check::limits(), &mut |_| {})?;
+    let pages: Vec<u32> = (0..8).collect();
+    let n = expected.long.len();
+    let spans = [Span { len: n, start: 0, pages: &pages, slot: 0, outputs: n }];
+    let ours = exe.step(&Batch { tokens: &expected.long, spans: &spans })?.to_vec();
+    witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())
+}
+
+#[test]
+fn linear() -> Outcome {
+    stretched(serde_json::json!({ "rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0 }))
+}
+
+#[test]
+fn yarn() -> Outcome {
+    stretched(serde_json::json!({ "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 16.0,
+        "attention_factor": 1.3, "original_max_position_embeddings": 128 }))
 }
 
 macro_rules! fixtures {
