@@ -32,3 +32,10 @@ impl Mirostat {
         Some(chosen.id)
     }
 }
+
+#[cfg(test)]
+impl Mirostat {
+    pub(crate) fn mu(&self) -> f32 {
+        self.mu
+    }
+}

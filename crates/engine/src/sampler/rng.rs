@@ -47,3 +47,10 @@ pub fn random_seed() -> u64 {
     // The standard library's hash keys come from the system and differ each time.
     RandomState::new().hash_one(0u64)
 }
+
+#[cfg(test)]
+impl Rng {
+    pub(crate) fn from_state(state: [u64; 4]) -> Self {
+        Self { state }
+    }
+}
