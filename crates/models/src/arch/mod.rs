@@ -2,6 +2,7 @@
 
 mod blocks;
 mod llama;
+mod olmo2;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
@@ -29,6 +30,7 @@ static ALL: &[&Arch] = &[
     &llama::LLAMA,
     &llama::ARCEE,
     &llama::SMOLLM3,
+    &olmo2::OLMO2,
     &qwen2::QWEN2,
     &qwen2::QWEN2_MOE,
     &qwen3::QWEN3,
