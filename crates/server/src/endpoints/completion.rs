@@ -1,0 +1,134 @@
+//! `POST /completion`, in llama-server's shape: continues one text, and tells the times that tools measure speed by.
+
+use super::{prepare, prompt};
+use crate::answer::{self, Timings};
+use crate::error::ApiError;
+use crate::generation::Generation;
+use crate::json::Fields;
+use crate::params;
+use crate::sse::{self, Events, Format};
+use crate::state::{App, Loaded};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use onebit_engine::{Finish, FinishReason, Request, Token};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
+    let (loaded, Parsed { request, stream, return_tokens }) = prepare(&app, body, parse).await?;
+    let evaluated = request.prompt.len();
+    let generation = Generation::submit(&loaded.engine, [request], "prompt")?;
+    if stream {
+        let format = Writer { model: app.options.model.clone(), evaluated, predicted: 0, return_tokens };
+        return Ok(sse::respond(generation.begin().await?, format));
+    }
+    let mut choices = generation.collect().await?;
+    let choice = choices.pop().ok_or_else(|| ApiError::internal("an answer without a choice"))?;
+    let tokens = if return_tokens { choice.tokens.iter().map(|t| t.id).collect() } else { vec![] };
+    Ok(answer::json(&Last::new(choice.text, tokens, &app.options.model, &choice.finish)))
+}
+
+struct Parsed {
+    request: Request,
+    stream: bool,
+    return_tokens: bool,
+}
+
+fn parse(app: &App, loaded: &Loaded, mut fields: Fields) -> Result<Parsed, ApiError> {
+    let limits = &app.options.limits;
+    params::model(&mut fields, &app.options)?;
+    let stream = fields.boolean("stream")?.unwrap_or(false);
+    let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
+    let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &loaded.sampling, limits, None)?;
+    let return_tokens = fields.boolean("return_tokens")?.unwrap_or(false);
+    let is_false = |v: &Value| v == &Value::Bool(false);
+    fields.only("n_probs", |v| v.as_i64() == Some(0), "use `logprobs` of /v1/completions")?;
+    fields.only("post_sampling_probs", is_false, "use `logprobs` of /v1/completions")?;
+    fields.only("timings_per_token", is_false, "times are told once, at the end")?;
+    fields.only("return_progress", is_false, "the progress of a prompt is not told")?;
+    fields.only("response_fields", |v| v.as_array().is_some_and(Vec::is_empty), "all fields are answered")?;
+    fields.finish()?;
+    request.prompt = prompt::single("prompt", prompt, loaded.engine.tokenizer())?.ids;
+    Ok(Parsed { request, stream, return_tokens })
+}
+
+/// A chunk that is not the last.
+#[derive(Serialize)]
+struct Part {
+    index: usize,
+    content: String,
+    tokens: Vec<u32>,
+    stop: bool,
+    tokens_predicted: usize,
+    tokens_evaluated: usize,
+}
+
+/// The answer, or the last chunk of one.
+#[derive(Serialize)]
+struct Last<'a> {
+    index: usize,
+    content: String,
+    tokens: Vec<u32>,
+    stop: bool,
+    model: &'a str,
+    tokens_predicted: usize,
+    tokens_evaluated: usize,
+    truncated: bool,
+    stop_type: &'static str,
+    stopping_word: &'a str,
+    tokens_cached: usize,
+    timings: Timings,
+}
+
+impl<'a> Last<'a> {
+    fn new(content: String, tokens: Vec<u32>, model: &'a str, finish: &'a Finish) -> Self {
+        let stop_type = match (finish.reason, &finish.stop) {
+            (FinishReason::Stop, Some(_)) => "word",
+            (FinishReason::Stop, None) => "eos",
+            (FinishReason::Length, _) => "limit",
+            (FinishReason::Cancelled, _) => "none",
+        };
+        Self {
+            index: 0,
+            content,
+            tokens,
+            stop: true,
+            model,
+            tokens_predicted: finish.usage.completion,
+            tokens_evaluated: finish.usage.prompt,
+            truncated: false,
+            stop_type,
+            stopping_word: finish.stop.as_deref().unwrap_or_default(),
+            // What lies in the caches when it ends: the last token was chosen but not read.
+            tokens_cached: (finish.usage.prompt + finish.usage.completion).saturating_sub(1),
+            timings: Timings::of(finish),
+        }
+    }
+}
+
+struct Writer {
+    model: String,
+    evaluated: usize,
+    predicted: usize,
+    return_tokens: bool,
+}
+
+impl Format for Writer {
+    fn token(&mut self, index: usize, token: Token, out: &mut Events) {
+        self.predicted += 1;
+        let tokens = if self.return_tokens { vec![token.id] } else { vec![] };
+        if !token.text.is_empty() || self.return_tokens {
+            let (tokens_predicted, tokens_evaluated) = (self.predicted, self.evaluated);
+            out.json(&Part { index, content: token.text, tokens, stop: false, tokens_predicted, tokens_evaluated });
+        }
+    }
+
+    fn finish(&mut self, _: usize, mut finish: Finish, out: &mut Events) {
+        let text = std::mem::take(&mut finish.text);
+        out.json(&Last::new(text, vec![], &self.model, &finish));
+    }
+
+    fn end(&mut self, _: &mut Events) {}
+}

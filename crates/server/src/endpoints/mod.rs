@@ -1,0 +1,95 @@
+//! The routes, and a file for each endpoint.
+//!
+//! To add one: write a file with a `handle` that takes the shared [`App`] and the request, and name it in [`router`].
+
+mod apply_template;
+mod chat_completions;
+mod completion;
+mod completions;
+mod detokenize;
+mod health;
+mod models;
+mod prompt;
+mod tokenize;
+
+use crate::error::ApiError;
+use crate::json::Fields;
+use crate::state::{App, Loaded};
+use crate::{body, gate, json};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::any::Any;
+use std::sync::Arc;
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// Everything that the server answers.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let health_and_models = Router::new()
+        .route("/health", get(health::handle))
+        .route("/v1/health", get(health::handle))
+        .route("/models", get(models::list))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{*id}", get(models::one));
+    let openai = Router::new()
+        .route("/chat/completions", post(chat_completions::handle))
+        .route("/v1/chat/completions", post(chat_completions::handle))
+        .route("/v1/completions", post(completions::handle));
+    let llama_server_compatible = Router::new()
+        .route("/completion", post(completion::handle))
+        .route("/completions", post(completion::handle))
+        .route("/tokenize", post(tokenize::handle))
+        .route("/detokenize", post(detokenize::handle))
+        .route("/apply-template", post(apply_template::handle));
+    health_and_models
+        .merge(openai)
+        .merge(llama_server_compatible)
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app.clone())
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app, gate::pass))
+}
+
+async fn no_route(method: Method, uri: Uri) -> ApiError {
+    ApiError::no_route(method.as_str(), &json::shorten(uri.path()))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::method(method.as_str(), &json::shorten(uri.path()))
+}
+
+fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    ApiError::internal(format!("a handler panicked: {}", panic_message(&panic))).into_response()
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Receives a request's body and does `work` on it: parsing, rendering, tokenizing, which may take a while for a large one.
+/// It is done off the threads that serve connections, and by as many requests at a time as there are processors.
+async fn prepare<T, F>(app: &Arc<App>, body: Body, work: F) -> Result<(Arc<Loaded>, T), ApiError>
+where
+    T: Send + 'static,
+    F: FnOnce(&App, &Loaded, Fields) -> Result<T, ApiError> + Send + 'static,
+{
+    let loaded = app.model()?;
+    let received = body::read(app, body).await?;
+    let _turn = app.preparing.acquire().await.map_err(ApiError::internal)?;
+    let (app, model) = (app.clone(), loaded.clone());
+    let working = tokio::task::spawn_blocking(move || {
+        let fields = json::object(&received.bytes, &app.options.limits)?;
+        drop(received);
+        work(&app, &model, fields)
+    });
+    match working.await {
+        Ok(done) => Ok((loaded, done?)),
+        Err(error) => Err(ApiError::internal(format!("reading a request failed: {error}"))),
+    }
+}

@@ -1,0 +1,207 @@
+//! The messages of a chat, checked, and the prompt that a model's template makes of them.
+
+use crate::error::ApiError;
+use crate::json::{Fields, kind_of, shorten, too_many, wrong_type};
+use crate::options::Limits;
+use crate::state::Loaded;
+use onebit_text::{Encode, Error, Render};
+use serde_json::{Map, Value};
+
+/// Takes the fields that make the prompt, and renders it.
+pub(crate) fn render(fields: &mut Fields, loaded: &Loaded, limits: &Limits) -> Result<String, ApiError> {
+    let messages = fields.value("messages").ok_or_else(|| ApiError::invalid("messages", "`messages` is missing"))?;
+    let template = loaded.template.as_ref().ok_or_else(|| {
+        ApiError::unsupported("messages", "The model has no chat template, so it cannot chat; /v1/completions takes a bare prompt")
+    })?;
+    refuse_tools(fields)?;
+    let options = options(fields, template.source())?;
+    let messages = check(messages, limits, template.source().contains("developer"))?;
+    template.render(&messages, &options).map_err(|error| match error {
+        Error::Messages(_) => ApiError::invalid("messages", error.to_string()),
+        other => ApiError::internal(other),
+    })
+}
+
+/// The tokens of a rendered chat. The template wrote all special tokens that belong there.
+pub(crate) fn tokens(prompt: &str, loaded: &Loaded) -> Vec<u32> {
+    loaded.engine.tokenizer().encode(prompt, Encode { add_special: false, parse_special: true })
+}
+
+/// Tools are for a later version. What says that none are to be used is fine.
+fn refuse_tools(fields: &mut Fields) -> Result<(), ApiError> {
+    const WHY: &str = "tools cannot be called yet";
+    let is_empty = |v: &Value| v.as_array().is_some_and(Vec::is_empty);
+    let says_none = |v: &Value| v == "none" || v == "auto";
+    fields.only("tools", is_empty, WHY)?;
+    fields.only("tool_choice", says_none, WHY)?;
+    fields.only("functions", is_empty, WHY)?;
+    fields.only("function_call", says_none, WHY)?;
+    fields.only("parallel_tool_calls", Value::is_boolean, WHY)
+}
+
+fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
+    let mut extra = match fields.value("chat_template_kwargs") {
+        None => Map::new(),
+        Some(Value::Object(variables)) => variables,
+        Some(other) => return Err(wrong_type("chat_template_kwargs", "an object", &other)),
+    };
+    if let Some(effort) = fields.string("reasoning_effort")? {
+        let (uses_effort, can_turn_off) = (template.contains("reasoning_effort"), template.contains("enable_thinking"));
+        match effort.as_str() {
+            _ if uses_effort => drop(extra.insert("reasoning_effort".into(), effort.into())),
+            "none" if can_turn_off => drop(extra.insert("enable_thinking".into(), false.into())),
+            // Without either, the model does not reason, or does so always, and its template cannot tell it how much.
+            _ => return Err(ApiError::unsupported("reasoning_effort", "`reasoning_effort` is not supported with this model")),
+        }
+    }
+    let continue_final_message = fields.boolean("continue_final_message")?.unwrap_or(false);
+    let add_generation_prompt = fields.boolean("add_generation_prompt")?.unwrap_or(!continue_final_message);
+    if continue_final_message && add_generation_prompt {
+        let message = "`continue_final_message` and `add_generation_prompt` must not both be true";
+        return Err(ApiError::invalid("continue_final_message", message));
+    }
+    fields.only("chat_template", |_| false, "the model's own template is used")?;
+    fields.only("documents", |v| v.as_array().is_some_and(Vec::is_empty), "documents cannot be given yet")?;
+    Ok(Render { add_generation_prompt, continue_final_message, extra, ..Render::default() })
+}
+
+/// Messages as templates see them: a known role, and content that is one string.
+fn check(messages: Value, limits: &Limits, has_developer: bool) -> Result<Value, ApiError> {
+    let Value::Array(messages) = messages else { return Err(wrong_type("messages", "an array of messages", &messages)) };
+    if messages.is_empty() {
+        return Err(ApiError::invalid("messages", "`messages` is empty: at least one is needed"));
+    }
+    if messages.len() > limits.messages {
+        return Err(too_many("messages", messages.len(), limits.messages));
+    }
+    let checked: Result<_, _> =
+        messages.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, has_developer)).collect();
+    Ok(Value::Array(checked?))
+}
+
+fn message(at: &str, message: Value, has_developer: bool) -> Result<Value, ApiError> {
+    let Value::Object(mut message) = message else { return Err(wrong_type(at, "an object", &message)) };
+    let role = match message.get("role") {
+        Some(Value::String(role)) => role.as_str(),
+        None | Some(Value::Null) => return Err(ApiError::invalid(format!("{at}.role"), format!("`{at}.role` is missing"))),
+        Some(other) => return Err(wrong_type(&format!("{at}.role"), "a string", other)),
+    };
+    let is_assistant = role == "assistant";
+    let role = match role {
+        // OpenAI's newer name for the same thing.
+        "developer" if !has_developer => "system",
+        "developer" | "system" | "user" | "assistant" => role,
+        "tool" | "function" => return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: tools cannot be called yet"))),
+        other => {
+            let message = format!("Invalid value for `{at}.role`: `{}` is not one of system, developer, user, assistant", shorten(other));
+            return Err(ApiError::invalid(format!("{at}.role"), message));
+        }
+    };
+    let role = Value::from(role);
+    for name in ["tool_calls", "function_call", "audio"] {
+        let is_nothing = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
+        if message.remove(name).is_some_and(|v| !is_nothing(&v)) {
+            return Err(ApiError::unsupported(format!("{at}.{name}"), format!("`{at}.{name}` is not supported yet")));
+        }
+    }
+    let content = match message.remove("content") {
+        Some(Value::String(text)) => text,
+        Some(Value::Array(parts)) => joined(&format!("{at}.content"), parts)?,
+        // An answer may have been nothing but a refusal or a call.
+        None | Some(Value::Null) if is_assistant => String::new(),
+        None | Some(Value::Null) => return Err(ApiError::invalid(format!("{at}.content"), format!("`{at}.content` is missing"))),
+        Some(other) => return Err(wrong_type(&format!("{at}.content"), "a string or an array of parts", &other)),
+    };
+    message.insert("role".into(), role);
+    message.insert("content".into(), content.into());
+    Ok(Value::Object(message))
+}
+
+/// The text of all parts, a line break between them.
+fn joined(at: &str, parts: Vec<Value>) -> Result<String, ApiError> {
+    let mut text = String::new();
+    for (j, part) in parts.into_iter().enumerate() {
+        let at = format!("{at}[{j}]");
+        let Value::Object(part) = part else { return Err(wrong_type(&at, "an object", &part)) };
+        let kind = match part.get("type") {
+            Some(Value::String(kind)) => kind.as_str(),
+            other => return Err(ApiError::invalid(format!("{at}.type"), format!("`{at}.type` is {}", other.map_or("missing", kind_of)))),
+        };
+        let field = match kind {
+            "text" => "text",
+            "refusal" => "refusal",
+            "image_url" | "input_image" => {
+                let message = format!("`{at}`: the model has no vision, so images cannot be part of a message");
+                return Err(ApiError::unsupported(at, message));
+            }
+            "input_audio" | "video_url" | "file" => {
+                let message = format!("`{at}`: `{kind}` cannot be part of a message, as the model takes text only");
+                return Err(ApiError::unsupported(at, message));
+            }
+            other => {
+                let message = format!("Invalid value for `{at}.type`: `{}` is not a known kind of content", shorten(other));
+                return Err(ApiError::invalid(format!("{at}.type"), message));
+            }
+        };
+        let Some(Value::String(more)) = part.get(field) else {
+            return Err(ApiError::invalid(format!("{at}.{field}"), format!("`{at}.{field}` should be a string")));
+        };
+        if j > 0 {
+            text.push('\n');
+        }
+        text.push_str(more);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_become_plain() {
+        let messages = json!([
+            { "role": "developer", "content": "d" },
+            { "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }], "name": "n" },
+            { "role": "assistant", "content": null, "tool_calls": [], "refusal": null },
+        ]);
+        let limits = Limits::default();
+        let expected = json!([
+            { "role": "system", "content": "d" },
+            { "role": "user", "name": "n", "content": "a\nb" },
+            { "role": "assistant", "refusal": null, "content": "" },
+        ]);
+        assert_eq!(check(messages.clone(), &limits, false), Ok(expected));
+        assert_eq!(check(messages, &limits, true).expect("valid")[0]["role"], "developer");
+    }
+
+    #[test]
+    fn refusals_name_the_field() {
+        let part = |part: Value| json!([{ "role": "user", "content": "x" }, { "role": "user", "content": [part] }]);
+        for (messages, param) in [
+            (json!("hi"), "messages"),
+            (json!([]), "messages"),
+            (json!(vec![json!({ "role": "user", "content": "x" }); 4]), "messages"),
+            (json!(["hi"]), "messages[0]"),
+            (json!([{ "content": "x" }]), "messages[0].role"),
+            (json!([{ "role": 1, "content": "x" }]), "messages[0].role"),
+            (json!([{ "role": "wizard", "content": "x" }]), "messages[0].role"),
+            (json!([{ "role": "tool", "content": "x" }]), "messages[0].role"),
+            (json!([{ "role": "user" }]), "messages[0].content"),
+            (json!([{ "role": "user", "content": 1 }]), "messages[0].content"),
+            (json!([{ "role": "user", "content": {} }]), "messages[0].content"),
+            (json!([{ "role": "assistant", "tool_calls": [{}] }]), "messages[0].tool_calls"),
+            (part(json!("text")), "messages[1].content[0]"),
+            (part(json!({ "text": "x" })), "messages[1].content[0].type"),
+            (part(json!({ "type": "hologram" })), "messages[1].content[0].type"),
+            (part(json!({ "type": "text" })), "messages[1].content[0].text"),
+            (part(json!({ "type": "text", "text": 1 })), "messages[1].content[0].text"),
+            (part(json!({ "type": "image_url", "image_url": { "url": "data:" } })), "messages[1].content[0]"),
+            (part(json!({ "type": "input_audio" })), "messages[1].content[0]"),
+        ] {
+            let error = check(messages.clone(), &Limits { messages: 3, ..Limits::default() }, false).expect_err("refused");
+            assert_eq!((error.status.as_u16(), error.param.as_deref()), (400, Some(param)), "{messages}");
+        }
+    }
+}

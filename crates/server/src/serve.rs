@@ -1,0 +1,234 @@
+//! From the first socket to the last answer: listening, loading, serving, stopping.
+
+use crate::connection;
+use crate::endpoints::{panic_message, router};
+use crate::options::ServeOptions;
+use crate::state::{App, LoadProgress, Loaded};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+
+/// What a loader may fail with.
+pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The host is no address and no name that resolves to one.
+    #[error("--host {host}: {source}")]
+    Host {
+        /// As given.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Other machines could use the server, and no key is asked for.
+    #[error(
+        "{address} can be reached by other machines, so a key must be asked for: \
+         give one with --api-key or --api-key-file, or say --no-auth if everyone who reaches it may use it"
+    )]
+    NeedsKey {
+        /// Where it would have listened.
+        address: SocketAddr,
+    },
+    /// Another program listens there.
+    #[error("{address} is taken by another program: choose another --port, or 0 for any that is free")]
+    Taken {
+        /// Where it would have listened.
+        address: SocketAddr,
+    },
+    /// The system does not let us listen there.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where it would have listened.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Signals cannot be received.
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
+    /// The model could not be loaded.
+    #[error(transparent)]
+    Load(LoadError),
+}
+
+/// A server that listens, and does not answer yet.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+}
+
+/// Serves until SIGTERM or SIGINT, and then until the answers that are being made have ended, or [`ServeOptions::drain`] is over.
+///
+/// It listens at once and then calls `listening` with the address; until `load`, which runs on a thread of its own, has given
+/// the model, requests are answered with a 503 that tells how far it is. If `load` fails, so does this.
+pub async fn serve<L>(options: ServeOptions, load: L, listening: impl FnOnce(SocketAddr)) -> Result<(), ServeError>
+where
+    L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
+{
+    // Before anything that takes time, so that no signal is missed.
+    let stop = stop_signal().map_err(ServeError::Signals)?;
+    let server = Server::bind(options).await?;
+    listening(server.address());
+    server.run(load, stop).await
+}
+
+impl Server {
+    /// Checks the options and listens.
+    pub async fn bind(options: ServeOptions) -> Result<Self, ServeError> {
+        let address = resolve(&options).await?;
+        if !options.may_listen_on(address.ip()) {
+            return Err(ServeError::NeedsKey { address });
+        }
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => ServeError::Taken { address },
+            _ => ServeError::Listen { address, source },
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, app: Arc::new(App::new(options)) })
+    }
+
+    /// Where it listens, with the port that it got if 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Loads and serves until `stop` is ready, and drains. See [`serve`].
+    pub async fn run<L>(self, load: L, stop: impl Future<Output = ()>) -> Result<(), ServeError>
+    where
+        L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
+    {
+        let Self { listener, app, .. } = self;
+        let router = router(app.clone());
+        let places = Arc::new(Semaphore::new(app.options.limits.connections.min(Semaphore::MAX_PERMITS)));
+        let (tell_stopping, stopping) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut loading = Some(start_loading(load, app.progress.clone()));
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                loaded = wait_for(&mut loading) => {
+                    loading = None;
+                    app.ready(loaded?);
+                    tracing::info!("the model is loaded");
+                }
+                (stream, place) = accept(&listener, &places) => {
+                    let served = connection::serve(stream, router.clone(), app.options.limits.clone(), stopping.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                Some(_) = connections.join_next() => {}
+                () = &mut stop => break,
+            }
+        }
+        drop(listener);
+        tell_stopping.send_replace(true);
+        let drain = app.options.drain;
+        tracing::info!(connections = connections.len(), ?drain, "stopping");
+        let engine = app.stop();
+        // Answers that are cut end with an error event; they get a moment to send it.
+        let all_closed = async { while connections.join_next().await.is_some() {} };
+        let drained = tokio::task::spawn_blocking(move || {
+            if let Some(engine) = engine {
+                engine.shutdown(drain);
+            }
+        });
+        let limit = drain.saturating_add(Duration::from_secs(2));
+        let ended = tokio::time::timeout(limit, async {
+            all_closed.await;
+            drained.await
+        });
+        if ended.await.is_err() {
+            tracing::warn!(connections = connections.len(), "closing connections that did not end in time");
+        }
+        Ok(())
+    }
+}
+
+/// The address to listen on. Where a name has several, IPv4 goes first, as most clients try it.
+async fn resolve(options: &ServeOptions) -> Result<SocketAddr, ServeError> {
+    let host = options.host.trim_start_matches('[').trim_end_matches(']');
+    let failed = |source| ServeError::Host { host: options.host.clone(), source };
+    let found = tokio::net::lookup_host((host, options.port)).await.map_err(failed)?;
+    let address = found.min_by_key(SocketAddr::is_ipv6);
+    address.ok_or_else(|| failed(io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
+}
+
+/// A connection, once there is a place for it. Failing to accept one is the client's or the system's matter, and passes.
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit) {
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return std::future::pending().await };
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                // When file descriptors have run out, trying at once would only spin.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+type Loading = oneshot::Receiver<Result<Loaded, LoadError>>;
+
+/// A thread of its own rather than one of the runtime's: the runtime waits for those when it ends, and a load that nobody
+/// wants any more must not keep the process.
+fn start_loading<L>(load: L, progress: LoadProgress) -> Loading
+where
+    L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let work = move || {
+        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load(progress)));
+        let loaded = loaded.unwrap_or_else(|panic| Err(format!("loading the model panicked: {}", panic_message(&panic)).into()));
+        // Nobody waits any more when the server has stopped.
+        let _ = sender.send(loaded);
+    };
+    if let Err(error) = std::thread::Builder::new().name("1bit-load".into()).spawn(work) {
+        tracing::error!(%error, "the thread that loads the model cannot be started");
+    }
+    receiver
+}
+
+/// What the loader gives, or nothing for ever once it has given it.
+async fn wait_for(loading: &mut Option<Loading>) -> Result<Loaded, ServeError> {
+    let Some(loading) = loading else { return std::future::pending().await };
+    match loading.await {
+        Ok(loaded) => loaded.map_err(ServeError::Load),
+        Err(_) => Err(ServeError::Load("the thread that loads the model could not be started".into())),
+    }
+}
+
+/// Ready at the first SIGTERM or SIGINT.
+#[cfg(unix)]
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Ready at the first Ctrl-C.
+#[cfg(not(unix))]
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}

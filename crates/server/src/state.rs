@@ -1,0 +1,122 @@
+//! What all connections share: the options, the model once it is there, and what bounds the work outside the engine.
+
+use crate::error::ApiError;
+use crate::options::ServeOptions;
+use onebit_engine::{Engine, Sampling};
+use onebit_text::ChatTemplate;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use tokio::sync::Semaphore;
+
+/// A model that is ready to answer: what the loader hands to the server.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Runs it.
+    pub engine: Engine,
+    /// Makes prompts of chats, where the model has a template.
+    pub template: Option<ChatTemplate>,
+    /// How tokens are chosen where a request does not say: [`Sampling::default`] is what OpenAI's API documents.
+    pub sampling: Sampling,
+    /// What `/v1/models` tells.
+    pub info: ModelInfo,
+}
+
+/// Facts about a model, for `/v1/models`.
+#[derive(Clone, Debug, Default)]
+pub struct ModelInfo {
+    /// The architecture's name: `llama`.
+    pub architecture: String,
+    /// Tokens of context that the model was trained for.
+    pub trained_context: usize,
+    /// Numbers in a token's embedding.
+    pub embedding: usize,
+    /// Numbers in all weights.
+    pub parameters: u64,
+    /// Bytes of all weights in the file.
+    pub bytes: u64,
+    /// How weights are stored, the most frequent first: `Q4_1`, `F32`.
+    pub weight_types: Vec<String>,
+}
+
+/// How far loading has come, in bytes of weights. The loader reports it and everyone who asks `/health` sees it.
+#[derive(Clone, Debug, Default)]
+pub struct LoadProgress(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl LoadProgress {
+    /// Reports that `done` of `total` bytes are loaded.
+    pub fn report(&self, done: usize, total: usize) {
+        self.0.0.store(done, Ordering::Relaxed);
+        self.0.1.store(total, Ordering::Relaxed);
+    }
+
+    /// From 0 to 1.
+    pub(crate) fn fraction(&self) -> f32 {
+        let (done, total) = (self.0.0.load(Ordering::Relaxed), self.0.1.load(Ordering::Relaxed));
+        if total == 0 { 0.0 } else { (done as f64 / total as f64).min(1.0) as f32 }
+    }
+}
+
+/// Where the server is in its life.
+enum Phase {
+    Loading,
+    Ready(Arc<Loaded>),
+    Stopping,
+}
+
+/// Shared by all connections.
+pub(crate) struct App {
+    pub(crate) options: ServeOptions,
+    pub(crate) progress: LoadProgress,
+    pub(crate) started: u64,
+    phase: RwLock<Phase>,
+    /// The engine, also after the phase has moved on to stopping.
+    loaded: OnceLock<Arc<Loaded>>,
+    /// Bytes of bodies that may still be taken in.
+    pub(crate) bodies: Arc<Semaphore>,
+    /// How many requests may be parsed, rendered and tokenized at a time: as many as there are processors.
+    pub(crate) preparing: Semaphore,
+}
+
+impl App {
+    pub(crate) fn new(options: ServeOptions) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let bodies = options.limits.bodies.min(Semaphore::MAX_PERMITS);
+        Self {
+            options,
+            progress: LoadProgress::default(),
+            started: crate::error::unix_time(),
+            phase: RwLock::new(Phase::Loading),
+            loaded: OnceLock::new(),
+            bodies: Arc::new(Semaphore::new(bodies)),
+            preparing: Semaphore::new(processors),
+        }
+    }
+
+    /// The model, or the 503 that says why there is none.
+    pub(crate) fn model(&self) -> Result<Arc<Loaded>, ApiError> {
+        match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Ready(loaded) => Ok(loaded.clone()),
+            Phase::Loading => {
+                let mut error = ApiError::unavailable("loading", "Loading model").retry(1);
+                error.progress = Some(self.progress.fraction());
+                Err(error)
+            }
+            Phase::Stopping => Err(ApiError::unavailable("shutting_down", "The server is shutting down")),
+        }
+    }
+
+    /// The model is there. Nothing happens when the server is stopping already.
+    pub(crate) fn ready(&self, loaded: Loaded) {
+        let loaded = Arc::new(loaded);
+        let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*phase, Phase::Loading) && self.loaded.set(loaded.clone()).is_ok() {
+            *phase = Phase::Ready(loaded);
+        }
+    }
+
+    /// New requests get a 503 from now on. Gives the engine, which may be running still.
+    pub(crate) fn stop(&self) -> Option<Engine> {
+        *self.phase.write().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
+        self.loaded.get().map(|l| l.engine.clone())
+    }
+}

@@ -1,0 +1,11 @@
+//! The server over real sockets, with a toy for a model: what clients see, good ones and others.
+
+mod chat;
+mod client;
+mod completions;
+mod connections;
+mod lifecycle;
+mod llama;
+mod openai_package;
+mod refusals;
+mod toy;

@@ -1,0 +1,142 @@
+//! A model that needs no file: after a letter comes the next one, after `!` the end. Bytes are tokens.
+
+use onebit_engine::{Config, Engine, Sampling};
+use onebit_plan::{Batch, DeviceError, Executable, KvType, Limits};
+use onebit_server::{Loaded, ModelInfo};
+use onebit_text::{ChatTemplate, Tokenizer};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first marks after the 256 bytes.
+pub(crate) const IM_START: u32 = 256;
+pub(crate) const IM_END: u32 = 257;
+const VOCABULARY: usize = 258;
+/// After this byte the model breaks: its step fails.
+pub(crate) const FAILS: char = '\u{1}';
+/// After this byte it gives NaN.
+pub(crate) const NAN: char = '\u{2}';
+/// After this byte it panics.
+pub(crate) const PANICS: char = '\u{3}';
+
+/// How a toy is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Toy {
+    /// Time for a step.
+    pub(crate) step: Duration,
+    pub(crate) context: usize,
+    pub(crate) max_sequences: usize,
+    pub(crate) queue: usize,
+    pub(crate) template: bool,
+}
+
+impl Default for Toy {
+    fn default() -> Self {
+        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true }
+    }
+}
+
+impl Toy {
+    pub(crate) fn load(self) -> Loaded {
+        let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, exact: true };
+        let executable = Box::new(Alphabet { limits, step: self.step, logits: vec![] });
+        let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
+        let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
+        Loaded {
+            engine: Engine::new(executable, tokenizer, config),
+            template: self.template.then(|| ChatTemplate::new(TEMPLATE, "", "<|im_end|>").expect("a valid template")),
+            sampling: Sampling::default(),
+            info: ModelInfo { architecture: "toy".into(), parameters: 7, ..ModelInfo::default() },
+        }
+    }
+}
+
+/// `<|im_start|>role content<|im_end|>` and so on. `think` shows that variables reach it.
+const TEMPLATE: &str = "{% for m in messages %}{% if m.content == 'raise' %}{{ raise_exception('As you asked') }}{% endif %}\
+<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant \
+{% if enable_thinking %}think {% endif %}{% endif %}";
+
+/// What [`TEMPLATE`] makes of one user message.
+pub(crate) fn rendered(content: &str) -> String {
+    format!("<|im_start|>user {content}<|im_end|><|im_start|>assistant ")
+}
+
+struct Alphabet {
+    limits: Limits,
+    step: Duration,
+    logits: Vec<f32>,
+}
+
+/// What comes after `token`. The end of a chat's prompt, a space, is followed by `a`.
+pub(crate) fn next(token: u32) -> u32 {
+    match u8::try_from(token) {
+        Ok(b'z') | Ok(b' ') => u32::from(b'a'),
+        Ok(b'!') => IM_END,
+        Ok(c) if c.is_ascii_lowercase() => token + 1,
+        _ => u32::from(b'a'),
+    }
+}
+
+/// The logit of `token` after `last`: 12 for the right one, others up to 2 (so that they come at high temperatures).
+pub(crate) fn logit(last: u32, token: u32) -> f32 {
+    if token == next(last) { 12.0 } else { ((last * 31 + token * 17) % 21) as f32 / 10.0 }
+}
+
+impl Executable for Alphabet {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn vocabulary(&self) -> usize {
+        VOCABULARY
+    }
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
+        batch.check(&self.limits, VOCABULARY)?;
+        std::thread::sleep(self.step);
+        self.logits.clear();
+        let mut begin = 0;
+        for span in batch.spans {
+            let tokens = &batch.tokens[begin..begin + span.len];
+            begin += span.len;
+            for last in &tokens[span.len - span.outputs..] {
+                match char::from_u32(*last) {
+                    Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),
+                    Some(PANICS) => panic!("the toy panicked"),
+                    Some(NAN) => self.logits.extend([f32::NAN; VOCABULARY]),
+                    _ => self.logits.extend((0..VOCABULARY as u32).map(|token| logit(*last, token))),
+                }
+            }
+        }
+        Ok(&self.logits)
+    }
+    fn copy_slots(&mut self, _: &[(u32, u32)]) {}
+    fn copy_pages(&mut self, _: &[(u32, u32)]) {}
+}
+
+/// Byte-level BPE without merges: GPT-2 writes each byte as one printable character.
+fn tokenizer_json() -> String {
+    let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let mut vocabulary = Map::new();
+    let mut stand_in = 256;
+    for byte in 0..=255u8 {
+        let code = if printable(byte) {
+            u32::from(byte)
+        } else {
+            stand_in += 1;
+            stand_in - 1
+        };
+        let character = char::from_u32(code).expect("a character");
+        vocabulary.insert(character.to_string(), byte.into());
+    }
+    let mark = |id: u32, content: &str| json!({ "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true });
+    let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+    let whole: Value = json!({
+        "version": "1.0", "truncation": null, "padding": null,
+        "added_tokens": [mark(IM_START, "<|im_start|>"), mark(IM_END, "<|im_end|>")],
+        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
+            "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": [],
+        },
+    });
+    whole.to_string()
+}

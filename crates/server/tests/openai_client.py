@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Drives a running server with the real `openai` package and checks what comes back; no check depends on the model.
+
+    openai_client.py --base-url http://127.0.0.1:8080/v1 --model NAME [--api-key KEY]
+
+Prints a line for each check, and exits with 1 if one failed.
+"""
+import argparse
+import asyncio
+import sys
+import time
+import traceback
+
+import openai
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--base-url", required=True)
+parser.add_argument("--model", required=True)
+parser.add_argument("--api-key", default="none")
+options = parser.parse_args()
+
+client = openai.OpenAI(base_url=options.base_url, api_key=options.api_key, max_retries=0, timeout=120)
+MODEL = options.model
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Count from one to twenty."}]
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def chat(**more):
+    return client.chat.completions.create(**{"model": MODEL, "messages": MESSAGES, "temperature": 0, "max_tokens": 8, **more})
+
+
+def streamed(stream):
+    """The text of the first choice, its reason, and the usage."""
+    text, reason, usage = "", None, None
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            if choice.index == 0:
+                text += choice.delta.content or ""
+                reason = choice.finish_reason or reason
+    return text, reason, usage
+
+
+@check
+def models():
+    listed = client.models.list().data
+    assert [m.id for m in listed] == [MODEL], listed
+    assert client.models.retrieve(MODEL).id == MODEL
+
+
+@check
+def chat_whole():
+    answer = chat()
+    choice = answer.choices[0]
+    assert answer.object == "chat.completion" and answer.model == MODEL and len(answer.choices) == 1
+    assert choice.message.role == "assistant" and choice.message.content
+    assert choice.finish_reason in ("length", "stop")
+    usage = answer.usage
+    assert usage.prompt_tokens > 5 and 1 <= usage.completion_tokens <= 8
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert usage.prompt_tokens_details.cached_tokens >= 0
+
+
+@check
+def chat_streamed():
+    whole = chat()
+    text, reason, usage = streamed(chat(stream=True, stream_options={"include_usage": True}))
+    assert text == whole.choices[0].message.content, (text, whole)
+    assert reason == whole.choices[0].finish_reason
+    assert usage.completion_tokens == whole.usage.completion_tokens and usage.prompt_tokens == whole.usage.prompt_tokens
+    assert streamed(chat(stream=True))[2] is None
+
+
+@check
+def lengths():
+    assert chat(max_tokens=3, extra_body={"ignore_eos": True}).usage.completion_tokens == 3
+    answer = chat(max_tokens=openai.NOT_GIVEN, max_completion_tokens=2, extra_body={"ignore_eos": True})
+    assert answer.usage.completion_tokens == 2 and answer.choices[0].finish_reason == "length"
+
+
+@check
+def stop_strings():
+    text = chat(max_tokens=16).choices[0].message.content
+    assert len(text) >= 4, text
+    stop = text[2:4]
+    for answer in (chat(max_tokens=16, stop=stop), chat(max_tokens=16, stop=["never to be seen", stop])):
+        assert answer.choices[0].message.content == text[: text.index(stop)], (text, stop, answer)
+        assert answer.choices[0].finish_reason == "stop"
+    assert streamed(chat(max_tokens=16, stop=stop, stream=True))[0] == text[: text.index(stop)]
+
+
+@check
+def choices_and_seeds():
+    def ask(seed):
+        answer = chat(n=3, seed=seed, temperature=2, max_tokens=12)
+        assert [c.index for c in answer.choices] == [0, 1, 2]
+        return [c.message.content for c in answer.choices]
+
+    assert ask(1) == ask(1)
+    assert ask(1) != ask(2)
+    assert len(set(ask(1))) > 1
+
+
+@check
+def logprobs():
+    answer = chat(logprobs=True, top_logprobs=3)
+    content = answer.choices[0].logprobs.content
+    assert 1 <= len(content) <= answer.usage.completion_tokens
+    for entry in content:
+        assert entry.logprob <= 0 and len(entry.top_logprobs) == 3
+        assert entry.top_logprobs[0].token == entry.token, "the greedy choice is the most probable"
+        assert bytes(entry.bytes).decode(errors="replace") == entry.token
+    assert b"".join(bytes(e.bytes) for e in content).decode(errors="replace").startswith(answer.choices[0].message.content)
+
+
+@check
+def completions():
+    def text(**more):
+        return client.completions.create(**{"model": MODEL, "prompt": "One, two, three,", "temperature": 0, "max_tokens": 6, **more})
+
+    whole = text()
+    assert whole.object == "text_completion" and whole.choices[0].text
+    pieces = "".join(c.choices[0].text for c in text(stream=True) if c.choices)
+    assert pieces == whole.choices[0].text
+    assert text(echo=True).choices[0].text == "One, two, three," + whole.choices[0].text
+    two = text(prompt=["One, two, three,", "A, b, c,"], n=2)
+    assert [c.index for c in two.choices] == [0, 1, 2, 3] and two.choices[0].text == two.choices[1].text == whole.choices[0].text
+    scored = text(echo=True, logprobs=1, max_tokens=1).choices[0].logprobs
+    assert scored.token_logprobs[0] is None and all(p <= 0 for p in scored.token_logprobs[1:])
+    assert "".join(scored.tokens).startswith("One, two, three,"), scored.tokens
+    assert len(scored.tokens) == len(scored.token_logprobs) == len(scored.text_offset) == len(scored.top_logprobs)
+
+
+@check
+def content_parts_and_extras():
+    parts = [{"role": "user", "content": [{"type": "text", "text": "Say"}, {"type": "text", "text": "yes."}]}]
+    extras = {"top_k": 40, "min_p": 0.05, "repeat_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": False}, "cache_prompt": True}
+    assert chat(messages=parts, temperature=0.7, seed=1, extra_body=extras, user="me").choices[0].finish_reason in ("length", "stop")
+    banned = chat(logprobs=True, top_logprobs=0).choices[0].logprobs.content[0].token
+    first = chat(max_tokens=1).choices[0].message.content
+    assert first == banned
+
+
+def refused(kind, param, call):
+    try:
+        call()
+    except kind as error:
+        assert error.param == param, (error.param, error)
+        assert error.message
+        return error
+    raise AssertionError(f"not refused: {param}")
+
+
+@check
+def errors():
+    bad, tool = openai.BadRequestError, {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    refused(bad, "temperature", lambda: chat(temperature=-1))
+    refused(bad, "n", lambda: chat(n=10**6))
+    refused(bad, "tools", lambda: chat(tools=[tool]))
+    refused(bad, "response_format", lambda: chat(response_format={"type": "json_object"}))
+    refused(bad, "messages", lambda: chat(messages=[]))
+    refused(bad, "messages[0].role", lambda: chat(messages=[{"role": "wizard", "content": "x"}]))
+    refused(bad, "no_such_field", lambda: chat(extra_body={"no_such_field": 1}))
+    assert refused(openai.NotFoundError, "model", lambda: chat(model="no-such-model")).code == "model_not_found"
+    long = [{"role": "user", "content": "word " * 400_000}]
+    error = refused(openai.APIStatusError, "messages", lambda: chat(messages=long))
+    assert error.code == "context_length_exceeded" and error.status_code == 413
+    if options.api_key != "none":
+        wrong = client.with_options(api_key="wrong")
+        assert refused(openai.AuthenticationError, None, wrong.models.list).code == "invalid_api_key"
+
+
+@check
+def leaving_early():
+    for _ in range(3):
+        stream = chat(stream=True, max_tokens=200)
+        next(iter(stream))
+        stream.close()
+    assert chat(max_tokens=1).choices
+
+
+@check
+def many_at_once():
+    async def all_of_them():
+        several = openai.AsyncOpenAI(base_url=options.base_url, api_key=options.api_key, max_retries=0, timeout=300)
+
+        def ask(i):
+            messages = [{"role": "user", "content": f"Number {i}"}]
+            return several.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=8)
+
+        together = await asyncio.gather(*(ask(i) for i in range(8)))
+        alone = [await ask(i) for i in range(8)]
+        await several.close()
+        return together, alone
+
+    together, alone = asyncio.run(all_of_them())
+    assert [a.choices[0].message.content for a in together] == [a.choices[0].message.content for a in alone]
+
+
+def main():
+    failures = 0
+    for function in CHECKS:
+        begin = time.monotonic()
+        try:
+            function()
+            outcome = "ok"
+        except Exception:
+            failures += 1
+            outcome = "FAILED"
+            traceback.print_exc()
+        print(f"{function.__name__:28} {outcome:7} {time.monotonic() - begin:6.2f} s", flush=True)
+    print(f"openai {openai.__version__}: {len(CHECKS) - failures} of {len(CHECKS)} checks passed")
+    sys.exit(1 if failures else 0)
+
+
+main()
