@@ -13,16 +13,16 @@ fn rope(model: &Model) -> Rope {
     model.plan.ops.iter().find_map(of).expect("the plan turns queries")
 }
 
-fn close(a: &Rope, frequencies: &[f32], scale: f32) {
+fn close(a: &Rope, frequencies: &[f64], scale: f64) {
     assert_eq!(a.frequencies.len(), frequencies.len());
     for (a, b) in a.frequencies.iter().zip(frequencies) {
-        assert!((a - b).abs() <= b * 1e-6, "{a} is not {b}");
+        assert!((f64::from(*a) - b).abs() <= b * 1e-6, "{a} is not {b}");
     }
-    assert!((a.scale - scale).abs() < 1e-6, "{} is not {scale}", a.scale);
+    assert!((f64::from(a.scale) - scale).abs() < 1e-6, "{} is not {scale}", a.scale);
 }
 
 /// The parameters give the frequencies and the scale, also after a conversion to GGUF where `gguf`.
-fn check(parameters: Value, frequencies: &[f32], scale: f32, gguf: bool) -> Outcome {
+fn check(parameters: Value, frequencies: &[f64], scale: f64, gguf: bool) -> Outcome {
     let folder = folder("llama", |config, _| {
         config.insert("rope_parameters".into(), parameters);
     })?;

@@ -180,3 +180,6 @@ pub(crate) fn experts(op: &Experts, x: &[f32], chosen: &[Choice], weights: [&[f3
     }
     out.iter().map(|o| *o as f32).collect()
 }
+
+#[cfg(test)]
+mod tests;

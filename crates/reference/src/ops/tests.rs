@@ -1,0 +1,190 @@
+//! Values from PyTorch 2.15 in f64, for inputs `sin(0.7 i + offset)`.
+
+use super::*;
+use onebit_plan::{StateId, Value, WeightId};
+
+/// The inputs.
+fn v(n: usize, offset: f64) -> Vec<f32> {
+    (0..n).map(|i| (0.7 * i as f64 + offset).sin() as f32).collect()
+}
+
+fn close(found: &[f32], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!((f64::from(*a) - b).abs() < 1e-6, "{found:?} should be {expected:?}");
+    }
+}
+
+const NONE: Value = Value(0);
+
+#[test]
+fn norms() {
+    let (x, w, b) = (v(4, 1.0), v(4, 2.0), v(4, 3.0));
+    close(&layer_norm(&x, Some(&w), Some(&b), 1e-5), &[0.65361918, -0.11154482, -0.97838289, 0.42201513]);
+    close(&rms_norm(&x, Some(&w[..2]), 2, 1e-5), &[0.83200333, 0.4608493, 1.2834831, 0.03713539]);
+    close(&l2_norm(&x, 2, 1e-6), &[0.64700337, 0.76248675, 0.99810954, 0.061442366]);
+}
+
+#[test]
+fn rotation_of_part_of_a_head() {
+    let x = v(12, 1.0);
+    let turn = |style| rope(&x, 6, &Rope { style, frequencies: vec![1.0, 0.1], scale: 1.5 }, 3);
+    let pairs = [
+        -1.4594906,
+        -1.2944885,
+        0.94951005,
+        0.35900481,
+        -0.61185789,
+        -0.97753012,
+        1.3910624,
+        0.36819295,
+        0.06945844,
+        1.3567799,
+        0.98935825,
+        0.66296923,
+    ];
+    let halves = [
+        -1.392557,
+        1.4026285,
+        -0.82493263,
+        0.49917077,
+        -0.61185789,
+        -0.97753012,
+        1.2459731,
+        -0.91274884,
+        -0.64964511,
+        1.0529475,
+        0.98935825,
+        0.66296923,
+    ];
+    close(&turn(RopeStyle::Pairs), &pairs);
+    close(&turn(RopeStyle::Halves), &halves);
+}
+
+/// Keys of two and values of three numbers.
+struct Rows(Vec<f32>, Vec<f32>);
+
+impl Past for Rows {
+    fn key(&self, t: usize) -> &[f32] {
+        &self.0[t * 2..][..2]
+    }
+    fn value(&self, t: usize) -> &[f32] {
+        &self.1[t * 3..][..3]
+    }
+}
+
+#[test]
+fn attention_with_window_bound_and_sinks() {
+    let past = Rows(v(8, 4.0), v(12, 5.0));
+    let (q, sinks) = (v(4, 6.0), v(2, 7.0));
+    let plain = Attention {
+        q: NONE,
+        k: NONE,
+        v: NONE,
+        state: StateId(0),
+        heads: 2,
+        kv_heads: 1,
+        key: 2,
+        value: 3,
+        scale: 0.8,
+        mask: Mask::Causal,
+        softcap: None,
+        sinks: None,
+        out: NONE,
+    };
+    let expected = [-0.15531953, -0.10123789, 0.00045752263, -0.30248167, -0.38637262, -0.28854649];
+    close(&attention(&plain, &q, &past, None, 3), &expected);
+    let all = Attention { mask: Mask::Window(3), softcap: Some(1.5), ..plain };
+    let expected = [0.034028878, 0.010090635, -0.018593391, -0.1749744, -0.24003828, -0.19220842];
+    close(&attention(&all, &q, &past, Some(&sinks), 3), &expected);
+}
+
+/// The output of the second of two steps.
+fn delta(tiled: bool) -> Vec<f32> {
+    let op = GatedDelta {
+        q: NONE,
+        k: NONE,
+        v: NONE,
+        decay: NONE,
+        beta: NONE,
+        state: StateId(0),
+        k_heads: 2,
+        v_heads: 4,
+        key: 2,
+        value: 3,
+        tiled,
+        scale: 0.5,
+        out: NONE,
+    };
+    let mut state = vec![0.0; 4 * 2 * 3];
+    let mut out = vec![];
+    for t in [0.0, 1.0] {
+        let decay: Vec<f32> = v(4, 4.0 + t).iter().map(|d| -d.abs()).collect();
+        let beta: Vec<f32> = v(4, 5.0 + t).iter().map(|b| Function::Sigmoid.apply(*b)).collect();
+        let x = Delta { q: &v(4, 1.0 + t), k: &v(4, 2.0 + t), v: &v(12, 3.0 + t), decay: &decay, beta: &beta };
+        out = gated_delta(&op, &x, &mut state);
+    }
+    out
+}
+
+#[test]
+fn gated_delta_with_grouped_and_tiled_heads() {
+    let first = [0.023521943, -0.0071635343, -0.034479889];
+    let last = [-0.27835515, -0.36358578, -0.27781634];
+    let grouped = [-0.092603835, -0.063703024, -0.0048416857, 0.33885344, 0.18360757, -0.057991807];
+    let tiled = [-0.067767703, 0.14173837, 0.28458267, 0.15455933, 0.21834896, 0.17944567];
+    close(&delta(false), &[&first[..], &grouped, &last].concat());
+    close(&delta(true), &[&first[..], &tiled, &last].concat());
+}
+
+#[test]
+fn convolution() {
+    let op = CausalConv { x: NONE, weight: WeightId(0), bias: None, state: StateId(0), kernel: 3, f: Some(Function::Silu), out: NONE };
+    let mut state = vec![0.0; 2 * 2];
+    let (w, b) = (v(6, 2.0), v(2, 3.0));
+    let out: Vec<f32> = v(8, 1.0).chunks(2).flat_map(|x| causal_conv(&op, x, &w, Some(&b), &mut state)).collect();
+    let expected = [-0.035590141, -0.27819763, 0.19074945, -0.27152775, 1.0733961, -0.23102751, 0.48392814, 0.44621683];
+    close(&out, &expected);
+}
+
+#[test]
+fn routing() {
+    let logits = v(4, 1.0);
+    let op = Route { logits: NONE, top_k: 2, score: Score::Sigmoid, normalize: true, bias: None, scale: 2.5, out: NONE };
+    // The bias brings expert 2 to the front, but has no part in its weight.
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&[0.0, 0.0, 0.5, 0.0])).into_iter().unzip();
+    assert_eq!(experts, [2, 1]);
+    close(&weights, &[1.1901181, 1.3098819]);
+    let op = Route { top_k: 3, score: Score::Softmax, normalize: false, scale: 1.0, ..op };
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None).into_iter().unzip();
+    assert_eq!(experts, [1, 0, 2]);
+    close(&weights, &[0.3360032, 0.28914459, 0.24491692]);
+    let tied = route(&op, &[1.0, 2.0, 1.0, 2.0], None);
+    assert_eq!(tied.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 3, 0]);
+}
+
+#[test]
+fn mixture() {
+    let op = Experts { x: NONE, route: NONE, gate: WeightId(0), up: WeightId(0), down: WeightId(0), f: Function::Silu, out: NONE };
+    let (gate, up, down) = (v(12, 1.0), v(12, 2.0), v(12, 3.0));
+    close(&experts(&op, &v(2, 4.0), &[(1, 0.75), (0, 0.25)], [&gate, &up, &down], 2), &[-0.26152426, -0.18169372]);
+}
+
+#[test]
+fn functions() {
+    let of = |f: Function| v(3, 1.0).iter().map(|x| f.apply(*x)).collect::<Vec<_>>();
+    close(&of(Function::Gelu), &[0.67314139, 0.83232358, 0.50680626]);
+    close(&of(Function::GeluTanh), &[0.67304399, 0.83217376, 0.50675706]);
+    close(&of(Function::Softplus), &[1.1998976, 1.307175, 1.0868578]);
+    close(&of(Function::Silu), &[0.58799883, 0.7233368, 0.44764659]);
+    close(&of(Function::ReluSquared), &[0.70807342, 0.9833991, 0.45625051]);
+    close(&of(Function::Tanh), &[0.68658741, 0.75807131, 0.58856207]);
+}
+
+#[test]
+fn slices_and_gates() {
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    assert_eq!(slice(&x, 2, 1, 2), [2.0, 3.0, 5.0, 6.0]);
+    assert_eq!(slice(&x, 1, 4, 2), [5.0, 6.0]);
+    assert_eq!(glu(&[-1.0, 2.0], &[3.0, 4.0], Function::Relu), [0.0, 8.0]);
+}
