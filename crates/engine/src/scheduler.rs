@@ -132,6 +132,10 @@ impl<V: Vocabulary> Scheduler<V> {
                 None => i += 1,
             }
         }
+        drop(inbox);
+        if !self.ended.is_empty() {
+            self.settle();
+        }
     }
 
     /// Gives places to those that wait, oldest first, as long as there are any.
@@ -301,7 +305,8 @@ impl<V: Vocabulary> Scheduler<V> {
         tracing::error!(sequences = self.work.len(), "a step failed: {message}");
         if let [work] = self.work[..] {
             let sequence = self.running.remove(work.index);
-            self.end(sequence, Event::Failed(EngineError::Step(message.to_owned())));
+            self.ended.push((sequence, Event::Failed(EngineError::Step(message.to_owned()))));
+            self.vacate();
         } else {
             for work in &self.work {
                 self.running[work.index].suspect = Some(work.start + work.len);
@@ -335,25 +340,23 @@ impl<V: Vocabulary> Scheduler<V> {
         };
         let all = std::mem::take(&mut self.running).into_iter().chain(std::mem::take(&mut self.displaced)).chain(waiting);
         for sequence in all {
-            self.end(sequence, Event::Failed(EngineError::Stopped(message.to_owned())));
+            self.ended.push((sequence, Event::Failed(EngineError::Stopped(message.to_owned()))));
         }
     }
 
-    /// Takes the place of a sequence that has ended.
-    fn end(&mut self, mut sequence: Sequence, event: Event) {
-        if let Some(place) = sequence.place.take() {
-            self.cache.release(place);
-        }
-        self.ended.push((sequence, event));
-    }
-
-    /// Gives back the places of what has ended, and then tells: whoever reads the last event finds the place free and the
-    /// statistics right.
-    fn settle(&mut self) {
-        for (sequence, event) in &mut self.ended {
+    /// Gives back the places of what has ended.
+    fn vacate(&mut self) {
+        for (sequence, _) in &mut self.ended {
             if let Some(place) = sequence.place.take() {
                 self.cache.release(place);
             }
+        }
+    }
+
+    /// Tells what has ended, when all else is done: whoever reads the last event finds the place free and the statistics right.
+    fn settle(&mut self) {
+        self.vacate();
+        for (_, event) in &self.ended {
             match event {
                 Event::Finished(finish) if finish.reason == FinishReason::Cancelled => self.stats.cancelled += 1,
                 Event::Failed(_) => self.stats.failed += 1,

@@ -1,0 +1,154 @@
+//! Places, forks, snapshots and rollbacks, against sequences that are kept as plain lists.
+
+use crate::toy::{Toy, limits};
+use onebit_engine::cache::{Cache, Full, Place, Snapshot};
+use onebit_plan::{Batch, Executable, Limits, Span};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Action {
+    Open,
+    Extend(usize, Vec<u32>),
+    Fork(usize),
+    Snapshot(usize),
+    Rollback(usize, usize),
+    Release(usize),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let some = 0usize..64;
+    prop_oneof![
+        2 => Just(Action::Open),
+        8 => (some.clone(), prop::collection::vec(2u32..20, 1..9)).prop_map(|(i, t)| Action::Extend(i, t)),
+        3 => some.clone().prop_map(Action::Fork),
+        2 => some.clone().prop_map(Action::Snapshot),
+        2 => (some.clone(), some.clone()).prop_map(|(i, j)| Action::Rollback(i, j)),
+        2 => some.prop_map(Action::Release),
+    ]
+}
+
+struct Entry {
+    place: Place,
+    tokens: Vec<u32>,
+    snapshots: Vec<(Snapshot, usize)>,
+}
+
+fn write(toy: &mut Toy, place: &mut Place, tokens: &[u32]) {
+    let span = Span { len: tokens.len(), start: place.len(), pages: place.pages(), slot: place.slot(), outputs: 0 };
+    toy.step(&Batch { tokens, spans: &[span] }).unwrap();
+    place.advance(tokens.len());
+}
+
+fn run(limits: Limits, actions: Vec<Action>) -> Result<(), TestCaseError> {
+    let (mut toy, world) = Toy::new(limits.clone());
+    let mut cache = Cache::new(&limits);
+    let mut entries: Vec<Entry> = Vec::new();
+    for action in actions {
+        let n = entries.len();
+        match action {
+            Action::Open => {
+                if let Ok(place) = cache.open(0) {
+                    entries.push(Entry { place, tokens: vec![], snapshots: vec![] });
+                }
+            }
+            Action::Extend(i, tokens) if n > 0 => {
+                let entry = &mut entries[i % n];
+                let free = cache.free_pages();
+                let pages = entry.place.pages().to_vec();
+                match cache.reserve(&mut entry.place, tokens.len(), &mut *toy) {
+                    Ok(()) => {
+                        write(&mut toy, &mut entry.place, &tokens);
+                        entry.tokens.extend(tokens);
+                    }
+                    Err(Full) => {
+                        // Nothing was changed, and it really was too much: a copy of one page is the most that is not seen here.
+                        prop_assert_eq!((cache.free_pages(), entry.place.pages()), (free, &pages[..]));
+                        let needed = cache.pages_for(entry.tokens.len() + tokens.len()) + 1
+                            - pages.len().min(cache.pages_for(entry.tokens.len() + tokens.len()));
+                        prop_assert!(needed > free);
+                    }
+                }
+            }
+            Action::Fork(i) if n > 0 => {
+                let used = cache.used_pages();
+                if let Ok(place) = cache.fork(&entries[i % n].place, &mut *toy) {
+                    prop_assert_eq!(cache.used_pages(), used, "a fork takes no pages");
+                    let tokens = entries[i % n].tokens.clone();
+                    entries.push(Entry { place, tokens, snapshots: vec![] });
+                }
+            }
+            Action::Snapshot(i) if n > 0 => {
+                let entry = &mut entries[i % n];
+                if let Ok(snapshot) = cache.snapshot(&entry.place, &mut *toy) {
+                    entry.snapshots.push((snapshot, entry.tokens.len()));
+                }
+            }
+            Action::Rollback(i, j) if n > 0 => {
+                let entry = &mut entries[i % n];
+                if !entry.snapshots.is_empty() {
+                    let j = j % entry.snapshots.len();
+                    cache.rollback(&mut entry.place, &entry.snapshots[j].0, &mut *toy);
+                    entry.tokens.truncate(entry.snapshots[j].1);
+                    // Those of a future that is no more.
+                    for (snapshot, _) in entry.snapshots.drain(j + 1..) {
+                        cache.discard(snapshot);
+                    }
+                    prop_assert_eq!(entry.place.pages().len(), cache.pages_for(entry.tokens.len()));
+                }
+            }
+            Action::Release(i) if n > 0 => {
+                let entry = entries.swap_remove(i % n);
+                entry.snapshots.into_iter().for_each(|(s, _)| cache.discard(s));
+                cache.release(entry.place);
+            }
+            _ => {}
+        }
+        for entry in &entries {
+            let (tokens, hash) = toy.read(entry.place.pages(), entry.place.len(), entry.place.slot());
+            prop_assert_eq!(tokens.into_iter().collect::<Option<Vec<u32>>>(), Some(entry.tokens.clone()));
+            if !entry.tokens.is_empty() {
+                // A step would compare the slot with the pages; here with a sequence that was never interrupted.
+                let (mut fresh, _) = Toy::new(limits.clone());
+                let mut other = Cache::new(&limits);
+                let mut place = other.open(entry.tokens.len()).unwrap();
+                write(&mut fresh, &mut place, &entry.tokens);
+                prop_assert_eq!(fresh.read(&[], 0, place.slot()).1, hash);
+            }
+        }
+    }
+    prop_assert_eq!(world.with(|c| c.wrong.clone()), Vec::<String>::new());
+    for entry in entries {
+        entry.snapshots.into_iter().for_each(|(s, _)| cache.discard(s));
+        cache.release(entry.place);
+    }
+    prop_assert_eq!((cache.used_pages(), cache.used_slots()), (0, 0));
+    prop_assert_eq!(cache.free_pages(), limits.pages);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn places_hold_what_was_written(actions in prop::collection::vec(action(), 1..80), page in 1usize..6, pages in 1usize..24, slots in 1usize..9) {
+        run(limits(64, page, pages.max(80usize.div_ceil(page) * 4 / 5), slots), actions)?;
+    }
+}
+
+#[test]
+fn a_shared_page_is_copied_by_the_first_that_writes() {
+    let limits = limits(16, 4, 8, 4);
+    let (mut toy, _) = Toy::new(limits.clone());
+    let mut cache = Cache::new(&limits);
+    let mut a = cache.open(6).unwrap();
+    write(&mut toy, &mut a, &[2, 3, 4, 5, 6, 7]);
+    let mut b = cache.fork(&a, &mut *toy).unwrap();
+    assert_eq!((a.pages(), cache.used_pages()), (b.pages(), 2));
+    cache.reserve(&mut b, 1, &mut *toy).unwrap();
+    assert_eq!(cache.used_pages(), 3);
+    assert_eq!(a.pages()[0], b.pages()[0], "a full page stays shared");
+    assert_ne!(a.pages()[1], b.pages()[1]);
+    let before = b.pages().to_vec();
+    cache.reserve(&mut a, 1, &mut *toy).unwrap();
+    cache.reserve(&mut b, 1, &mut *toy).unwrap();
+    assert_eq!((cache.used_pages(), b.pages()), (3, &before[..]), "nobody shares it any more");
+}

@@ -1,0 +1,10 @@
+//! The engine with a toy executable whose every token depends on all pages and slots being right.
+
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+mod caches;
+mod faults;
+mod limits;
+mod output;
+mod schedule;
+mod toy;
