@@ -67,7 +67,7 @@ fn check_host(options: &ServeOptions, request: &Request) -> Result<String, ApiEr
         return Ok(host.to_string());
     }
     tracing::warn!(host = crate::json::shorten(host), "refused a request for a foreign host");
-    Err(ApiError::forbidden("The `Host` header names a host that this server does not answer for; --allow-host adds one")
+    Err(ApiError::forbidden("The `Host` header names a host that this server does not answer for; --allowed-host adds one")
         .coded("host_not_allowed"))
 }
 
@@ -87,7 +87,7 @@ fn check_origin(options: &ServeOptions, headers: &HeaderMap, host: &str) -> Resu
         }
     }
     tracing::warn!(origin = crate::json::shorten(text), "refused a request from a foreign origin");
-    Err(ApiError::forbidden("Requests from this `Origin` are not allowed; --allow-origin adds one").coded("origin_not_allowed"))
+    Err(ApiError::forbidden("Requests from this `Origin` are not allowed; --allowed-origin adds one").coded("origin_not_allowed"))
 }
 
 fn check_key(options: &ServeOptions, request: &Request) -> Result<(), ApiError> {

@@ -1,11 +1,13 @@
 //! The server over real sockets, with a toy for a model: what clients see, good ones and others.
 
 mod chat;
-mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod completions;
 mod connections;
 mod lifecycle;
 mod llama;
 mod openai_package;
 mod refusals;
-mod toy;
+
+use common::{client, toy};

@@ -11,7 +11,7 @@ use std::time::Duration;
 fn the_openai_package_works() {
     let manifest = env!("CARGO_MANIFEST_DIR");
     let script = format!("{manifest}/tests/openai_client.py");
-    let venv = format!("{manifest}/../../target/venv/bin/python");
+    let venv = format!("{manifest}/../../target/check-venv/bin/python");
     let named = std::env::var("ONEBIT_PYTHON").ok();
     let candidates = [named, Some(venv), Some("python3".into())];
     let has_package = |python: &String| Command::new(python).args(["-c", "import openai"]).output().is_ok_and(|o| o.status.success());

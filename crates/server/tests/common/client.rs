@@ -1,6 +1,6 @@
 //! A server in this process, and a client that can also do what no good client does.
 
-use crate::toy::Toy;
+use super::toy::Toy;
 use onebit_engine::{Engine, Stats};
 use onebit_server::{LoadError, LoadProgress, Loaded, ServeError, ServeOptions, Server};
 use serde_json::Value;
@@ -100,7 +100,16 @@ impl TestServer {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).expect("the server accepts");
+        let deadline = Instant::now() + PATIENCE;
+        let stream = loop {
+            match TcpStream::connect(self.address) {
+                Ok(stream) => break stream,
+                // So many connections were made that no port is free for a moment.
+                Err(e) if e.kind() == std::io::ErrorKind::AddrNotAvailable && Instant::now() < deadline => {}
+                Err(e) => panic!("the server does not accept: {e}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Client { reader: BufReader::new(stream) }
     }

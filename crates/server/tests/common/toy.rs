@@ -28,18 +28,20 @@ pub(crate) struct Toy {
     pub(crate) max_sequences: usize,
     pub(crate) queue: usize,
     pub(crate) template: bool,
+    /// Whether it breaks where it is said to.
+    pub(crate) breaks: bool,
 }
 
 impl Default for Toy {
     fn default() -> Self {
-        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true }
+        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true, breaks: true }
     }
 }
 
 impl Toy {
     pub(crate) fn load(self) -> Loaded {
         let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, exact: true };
-        let executable = Box::new(Alphabet { limits, step: self.step, logits: vec![] });
+        let executable = Box::new(Alphabet { limits, step: self.step, breaks: self.breaks, logits: vec![] });
         let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
         let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
         Loaded {
@@ -64,6 +66,7 @@ pub(crate) fn rendered(content: &str) -> String {
 struct Alphabet {
     limits: Limits,
     step: Duration,
+    breaks: bool,
     logits: Vec<f32>,
 }
 
@@ -98,7 +101,7 @@ impl Executable for Alphabet {
             let tokens = &batch.tokens[begin..begin + span.len];
             begin += span.len;
             for last in &tokens[span.len - span.outputs..] {
-                match char::from_u32(*last) {
+                match char::from_u32(*last).filter(|_| self.breaks) {
                     Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),
                     Some(PANICS) => panic!("the toy panicked"),
                     Some(NAN) => self.logits.extend([f32::NAN; VOCABULARY]),

@@ -1,0 +1,7 @@
+//! What the tests share: a toy for a model, a server around it, and a client.
+
+// No test program uses all of it.
+#![allow(dead_code)]
+
+pub(crate) mod client;
+pub(crate) mod toy;
