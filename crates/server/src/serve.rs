@@ -13,6 +13,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long connections may take to send the error event that ends answers which are cut.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What a loader may fail with.
 pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
@@ -67,6 +71,7 @@ pub struct Server {
 }
 
 /// Serves until SIGTERM or SIGINT, and then until the answers that are being made have ended, or [`ServeOptions::drain`] is over.
+/// A second signal cuts that short.
 ///
 /// It listens at once and then calls `listening` with the address; until `load`, which runs on a thread of its own, has given
 /// the model, requests are answered with a 503 that tells how far it is. If `load` fails, so does this.
@@ -75,10 +80,10 @@ where
     L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
 {
     // Before anything that takes time, so that no signal is missed.
-    let stop = stop_signal().map_err(ServeError::Signals)?;
+    let signals = count_signals().map_err(ServeError::Signals)?;
     let server = Server::bind(options).await?;
     listening(server.address());
-    server.run(load, stop).await
+    server.run(load, reaches(signals.clone(), 1), reaches(signals, 2)).await
 }
 
 impl Server {
@@ -102,8 +107,8 @@ impl Server {
         self.address
     }
 
-    /// Loads and serves until `stop` is ready, and drains. See [`serve`].
-    pub async fn run<L>(self, load: L, stop: impl Future<Output = ()>) -> Result<(), ServeError>
+    /// Loads and serves until `stop` is ready, and drains until `hurry` is. See [`serve`].
+    pub async fn run<L>(self, load: L, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) -> Result<(), ServeError>
     where
         L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
     {
@@ -137,20 +142,29 @@ impl Server {
         let drain = app.options.drain;
         tracing::info!(connections = connections.len(), ?drain, "stopping");
         let engine = app.stop();
-        // Answers that are cut end with an error event; they get a moment to send it.
-        let all_closed = async { while connections.join_next().await.is_some() {} };
-        let drained = tokio::task::spawn_blocking(move || {
-            if let Some(engine) = engine {
-                engine.shutdown(drain);
+        let shut_down = |drain| {
+            let engine = engine.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Some(engine) = engine {
+                    engine.shutdown(drain);
+                }
+            })
+        };
+        let drained = shut_down(drain);
+        let mut all_ended = pin!(async {
+            while connections.join_next().await.is_some() {}
+            // A panic in there was reported by the engine.
+            let _ = drained.await;
+        });
+        let in_time = tokio::select! {
+            ended = timeout(drain.saturating_add(LAST_WORDS), &mut all_ended) => ended.is_ok(),
+            () = hurry => {
+                let _ = shut_down(Duration::ZERO).await;
+                timeout(LAST_WORDS, &mut all_ended).await.is_ok()
             }
-        });
-        let limit = drain.saturating_add(Duration::from_secs(2));
-        let ended = tokio::time::timeout(limit, async {
-            all_closed.await;
-            drained.await
-        });
-        if ended.await.is_err() {
-            tracing::warn!(connections = connections.len(), "closing connections that did not end in time");
+        };
+        if !in_time {
+            tracing::warn!("closing connections that did not end in time");
         }
         Ok(())
     }
@@ -210,25 +224,40 @@ async fn wait_for(loading: &mut Option<Loading>) -> Result<Loaded, ServeError> {
     }
 }
 
-/// Ready at the first SIGTERM or SIGINT.
-#[cfg(unix)]
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
+/// Ready when the count reaches `n`.
+async fn reaches(mut count: watch::Receiver<u32>, n: u32) {
+    if count.wait_for(|count| *count >= n).await.is_err() {
+        std::future::pending().await
+    }
 }
 
-/// Ready at the first Ctrl-C.
-#[cfg(not(unix))]
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+/// Counts signals to stop: SIGTERM and SIGINT.
+#[cfg(unix)]
+fn count_signals() -> io::Result<watch::Receiver<u32>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                Some(()) = terminate.recv() => {}
+                Some(()) = interrupt.recv() => {}
+                else => return,
+            }
+            count.send_modify(|n| *n += 1);
         }
-    })
+    });
+    Ok(counted)
+}
+
+/// Counts Ctrl-C.
+#[cfg(not(unix))]
+fn count_signals() -> io::Result<watch::Receiver<u32>> {
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            count.send_modify(|n| *n += 1);
+        }
+    });
+    Ok(counted)
 }

@@ -19,6 +19,7 @@ pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     engine: Option<Engine>,
     stop: Option<oneshot::Sender<()>>,
+    hurry: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
@@ -58,6 +59,7 @@ impl TestServer {
     pub(crate) fn loading(options: ServeOptions, load: impl FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static) -> Self {
         let (address_sender, address) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
+        let (hurry, hurried) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
             runtime.block_on(async move {
@@ -66,11 +68,16 @@ impl TestServer {
                 let stop = async {
                     let _ = stopped.await;
                 };
-                server.run(load, stop).await
+                let hurry = async {
+                    if hurried.await.is_err() {
+                        std::future::pending().await
+                    }
+                };
+                server.run(load, stop, hurry).await
             })
         });
         let address = address.recv_timeout(PATIENCE).expect("the server listens");
-        Self { address, engine: None, stop: Some(stop), thread: Some(thread) }
+        Self { address, engine: None, stop: Some(stop), hurry: Some(hurry), thread: Some(thread) }
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -83,6 +90,13 @@ impl TestServer {
         while !is_so(&self.stats()) {
             assert!(Instant::now() < deadline, "never {what}: {:?}", self.stats());
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// As a second signal would.
+    pub(crate) fn hurry(&mut self) {
+        if let Some(hurry) = self.hurry.take() {
+            let _ = hurry.send(());
         }
     }
 

@@ -130,3 +130,19 @@ fn streams_that_take_too_long_get_an_error_event() {
     server.join().expect("it ends well");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
+
+#[test]
+fn a_second_signal_cuts_it_short() {
+    let toy = Toy { step: Duration::from_millis(50), ..Toy::default() };
+    let mut server = TestServer::with(ServeOptions { drain: Duration::from_secs(60), ..options() }, toy);
+    let mut stream = server.connect();
+    stream.write(long().as_bytes());
+    server.wait_until("running", |s| s.running == 1);
+    server.stop();
+    std::thread::sleep(Duration::from_millis(200));
+    let begin = Instant::now();
+    server.hurry();
+    assert_eq!(stream.reply().events().last().expect("events")["error"]["code"], "shutting_down");
+    server.join().expect("it ends well");
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+}
