@@ -62,7 +62,12 @@ impl Device for Cpu {
 /// Refuses limits that make no sense, and what does not fit into `available` bytes.
 fn fits(limits: &Limits, memory: &Memory, available: Option<usize>) -> Result<(), DeviceError> {
     let Limits { batch, outputs, page, pages, slots, .. } = *limits;
-    if batch == 0 || page == 0 || batch > u32::MAX as usize || outputs > batch || page.checked_mul(pages).is_none_or(|n| n > u32::MAX as usize) {
+    if batch == 0
+        || page == 0
+        || batch > u32::MAX as usize
+        || outputs > batch
+        || page.checked_mul(pages).is_none_or(|n| n > u32::MAX as usize)
+    {
         let what = format!("limits of {batch} tokens, {outputs} outputs and {pages} pages of {page} tokens, {slots} slots");
         return Err(DeviceError::Unsupported(format!("{what} cannot be run")));
     }

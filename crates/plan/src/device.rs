@@ -151,9 +151,9 @@ impl Batch<'_> {
         if self.spans.iter().map(|s| s.outputs).sum::<usize>() > limits.outputs {
             return fail(format!("more than {} rows of logits asked for", limits.outputs));
         }
-        let mut slots: Vec<u32> = self.spans.iter().map(|s| s.slot).collect();
-        slots.sort_unstable();
-        if slots.windows(2).any(|w| w[0] == w[1]) || slots.last().is_some_and(|s| *s as usize >= limits.slots) {
+        // Pair by pair, as a step allocates nothing; spans are few.
+        let twice = |i: usize, s: &Span<'_>| self.spans[..i].iter().any(|other| other.slot == s.slot);
+        if self.spans.iter().enumerate().any(|(i, s)| s.slot as usize >= limits.slots || twice(i, s)) {
             return fail("a slot is used twice or does not exist".into());
         }
         for s in self.spans {

@@ -401,7 +401,8 @@ impl Compiler<'_> {
                     if let Some(next) = next.filter(|n| n.x == *out) {
                         for product in next.parts.iter().flat_map(Part::products) {
                             let columns = self.columns(self.kind(product.weight)?, self.parts.plan.value(*out).width, rows)?;
-                            let taken = used.iter().chain(&fill).chain(self.filled.iter().map(|(_, a)| a)).any(|u| Arc::ptr_eq(u, &columns));
+                            let taken =
+                                used.iter().chain(&fill).chain(self.filled.iter().map(|(_, a)| a)).any(|u| Arc::ptr_eq(u, &columns));
                             if !taken {
                                 fill.push(columns.clone());
                             }
@@ -413,7 +414,10 @@ impl Compiler<'_> {
                 }
             });
         }
-        self.together(if matches!(group.parts[..], [Part::Gated { .. }]) { "gated_linear" } else { "linear" }, Linears { parts, rows, isa: self.parts.isa });
+        self.together(
+            if matches!(group.parts[..], [Part::Gated { .. }]) { "gated_linear" } else { "linear" },
+            Linears { parts, rows, isa: self.parts.isa },
+        );
         Ok(())
     }
 }
@@ -427,10 +431,13 @@ pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
     let mut widths: Vec<(usize, bool)> = plan
         .ops
         .iter()
-        .filter_map(|o| if let Op::Linear { x, .. } = o { Some((plan.value(*x).width, plan.value(*x).rows == Rows::Outputs)) } else { None })
+        .filter_map(
+            |o| if let Op::Linear { x, .. } = o { Some((plan.value(*x).width, plan.value(*x).rows == Rows::Outputs)) } else { None },
+        )
         .collect();
     widths.sort_unstable();
     widths.dedup();
-    let bytes = |(width, outputs): &(usize, bool)| width.saturating_mul(4).saturating_mul(if *outputs { limits.outputs } else { limits.batch });
+    let bytes =
+        |(width, outputs): &(usize, bool)| width.saturating_mul(4).saturating_mul(if *outputs { limits.outputs } else { limits.batch });
     widths.iter().map(bytes).fold(0, usize::saturating_add)
 }

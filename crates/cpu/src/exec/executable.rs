@@ -56,12 +56,7 @@ pub(crate) struct CpuExecutable {
 }
 
 /// Loads a model.
-pub(crate) fn load(
-    host: &Host,
-    model: Model,
-    limits: &Limits,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<CpuExecutable, DeviceError> {
+pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> Result<CpuExecutable, DeviceError> {
     let nodes = fused(host, &model);
     let plan = model.plan.clone();
     let states = States::new(&plan, limits)?;

@@ -171,7 +171,8 @@ impl Layout {
     pub(crate) fn allocate(&self, plan: &Plan, limits: &Limits) -> Result<Vec<Option<RowsOf>>, DeviceError> {
         let buffers: Vec<RowsOf> =
             self.buffers.iter().map(|b| RowsOf::new(Self::rows(b.rows, limits), b.width)).collect::<Result<_, _>>()?;
-        let place = |(v, b): (usize, &Option<usize>)| b.map(|b| RowsOf { width: stored_width(plan, Value(v as u32)), ..buffers[b].clone() });
+        let place =
+            |(v, b): (usize, &Option<usize>)| b.map(|b| RowsOf { width: stored_width(plan, Value(v as u32)), ..buffers[b].clone() });
         let mut places: Vec<_> = self.of.iter().enumerate().map(place).collect();
         let keep = plan.value(self.keep);
         let memory = Arc::new(Shared::new(total(Self::rows(keep.rows, limits), keep.width)?)?);
@@ -203,7 +204,8 @@ mod tests {
         };
         let v = |i: &[u32]| i.iter().map(|i| Value(*i)).collect::<Vec<_>>();
         // 0 -> 1 -> 2 (from 0 and 1) -> 3 -> 4 (from 2 and 3) -> 5
-        let steps = [(v(&[]), v(&[0])), (v(&[0]), v(&[1])), (v(&[0, 1]), v(&[2])), (v(&[2]), v(&[3])), (v(&[2, 3]), v(&[4])), (v(&[4]), v(&[5]))];
+        let steps =
+            [(v(&[]), v(&[0])), (v(&[0]), v(&[1])), (v(&[0, 1]), v(&[2])), (v(&[2]), v(&[3])), (v(&[2, 3]), v(&[4])), (v(&[4]), v(&[5]))];
         let layout = Layout::new(&plan, &steps, Value(5));
         let of = |i: usize| layout.of[i].unwrap();
         assert!(of(0) != of(1) && of(2) != of(0) && of(2) != of(1), "inputs and outputs are apart");

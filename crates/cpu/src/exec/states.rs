@@ -57,7 +57,9 @@ pub(crate) struct States {
 
 fn kv_shape(state: &State, limits: &Limits) -> Option<Shape> {
     match state {
-        State::Kv { heads, key, value, .. } => Some(Shape { heads: *heads, key: *key, value: *value, page: limits.page, pages: limits.pages }),
+        State::Kv { heads, key, value, .. } => {
+            Some(Shape { heads: *heads, key: *key, value: *value, page: limits.page, pages: limits.pages })
+        }
         State::Fixed { .. } => None,
     }
 }
@@ -79,7 +81,11 @@ impl States {
             KvType::F16 => 2,
             KvType::F32 => 4,
         };
-        let kv = plan.states.iter().filter_map(|s| kv_shape(s, limits)).fold(0usize, |sum, s| sum.saturating_add(s.total().saturating_mul(cell)));
+        let kv = plan
+            .states
+            .iter()
+            .filter_map(|s| kv_shape(s, limits))
+            .fold(0usize, |sum, s| sum.saturating_add(s.total().saturating_mul(cell)));
         let fixed: usize = (0..plan.states.len()).map(|i| fixed_len(plan, i)).sum();
         (kv, fixed.saturating_mul(limits.slots).saturating_mul(4))
     }

@@ -5,11 +5,7 @@ use super::{
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
-    exec::{
-        rows::RowsOf,
-        states::Slots,
-        step::StepView,
-    },
+    exec::{rows::RowsOf, states::Slots, step::StepView},
     isa::Isa,
     pool::Worker,
 };
@@ -44,7 +40,16 @@ impl WorkOp for CausalConv {
             for start in worker.chunk(channels, STEP).step_by(LANES) {
                 let end = (start + LANES).min(channels);
                 let first = *first as usize;
-                dispatch(self.isa, Channels { op: self, slot: span.slot as usize, fresh: span.start == 0, tokens: first..first + span.len, channels: start..end });
+                dispatch(
+                    self.isa,
+                    Channels {
+                        op: self,
+                        slot: span.slot as usize,
+                        fresh: span.start == 0,
+                        tokens: first..first + span.len,
+                        channels: start..end,
+                    },
+                );
             }
             if let Some(f) = self.f {
                 let mine = worker.chunk(channels, STEP);

@@ -95,8 +95,9 @@ impl Experts {
     fn sort(&self, tokens: usize, top_k: usize) {
         let s = &self.scratch;
         // SAFETY: called by one thread between two barriers.
-        let (starts, of_token, of_pair) =
-            unsafe { (s.starts.part_mut(0..self.experts.len() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k)) };
+        let (starts, of_token, of_pair) = unsafe {
+            (s.starts.part_mut(0..self.experts.len() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k))
+        };
         starts.fill(0);
         // SAFETY: the route was written before the barrier in front of this op.
         let route = |t: usize| unsafe { self.route.row(t) };

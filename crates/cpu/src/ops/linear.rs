@@ -51,18 +51,9 @@ impl Product {
 /// What a group of products makes.
 pub(crate) enum Part {
     /// `product`, plus `add` where there is one.
-    Plain {
-        product: Product,
-        add: Option<RowsOf>,
-    },
+    Plain { product: Product, add: Option<RowsOf> },
     /// `f(gate) * up`, also brought into the form that the next products want.
-    Gated {
-        gate: Product,
-        up: Product,
-        f: Function,
-        out: RowsOf,
-        fill: Vec<Arc<Activations>>,
-    },
+    Gated { gate: Product, up: Product, f: Function, out: RowsOf, fill: Vec<Arc<Activations>> },
 }
 
 impl Part {

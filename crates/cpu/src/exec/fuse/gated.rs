@@ -21,9 +21,7 @@ pub(super) fn fuse(plan: &Plan, mut nodes: Vec<Node>) -> Vec<Node> {
 
 /// Replaces the two products by what `make` makes of them, if one group has both.
 fn into(nodes: &mut [Node], gate: Value, up: Value, make: impl FnOnce(Product, Product) -> Part) -> bool {
-    let plain = |parts: &[Part], v: Value| {
-        parts.iter().position(|p| matches!(p, Part::Plain { product, add: None } if product.out == v))
-    };
+    let plain = |parts: &[Part], v: Value| parts.iter().position(|p| matches!(p, Part::Plain { product, add: None } if product.out == v));
     for node in nodes {
         let Node::Group(Group { parts, .. }) = node else { continue };
         if let (Some(g), Some(u)) = (plain(parts, gate), plain(parts, up)) {
