@@ -21,6 +21,10 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
 
     #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[inline(always)]
     unsafe fn bytes(p: *const u8) -> __m256i {
         unsafe { _mm256_loadu_si256(p.cast()) }
     }
@@ -35,10 +39,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn or(a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_or_si256(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn lookup(table: &[u8; 16], v: __m256i) -> __m256i {
-        unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), v) }
     }
     #[inline(always)]
     unsafe fn dot<const N: usize>(codes: &[__m256i], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> __m256i {

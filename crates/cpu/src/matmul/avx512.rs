@@ -21,6 +21,10 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
 
     #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+    #[inline(always)]
     unsafe fn bytes(p: *const u8) -> __m512i {
         unsafe { _mm512_loadu_si512(p.cast()) }
     }
@@ -35,10 +39,6 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
         unsafe { _mm512_or_si512(a, b) }
-    }
-    #[inline(always)]
-    unsafe fn lookup(table: &[u8; 16], v: __m512i) -> __m512i {
-        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v) }
     }
     #[inline(always)]
     unsafe fn dot<const N: usize>(codes: &[__m512i], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> __m512i {

@@ -35,7 +35,7 @@ pub(super) trait Codes: 'static {
     /// # Safety
     /// As for [`Simd`]; chunks are read from `p` on in steps of [`CHUNK`].
     unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8];
-    /// Writes one row's codes (zero already added) into a block that holds zeros there.
+    /// Writes one row's codes (zero already added) into a block.
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]);
 }
 
@@ -50,24 +50,28 @@ pub(super) struct Bits6;
 /// Eight bits: -128 to 127.
 pub(super) struct Bits8;
 
-/// Byte of a chunk that belongs to a column of a row.
-fn at(chunk: usize, row: usize, column: usize) -> usize {
-    chunk * CHUNK + row * 4 + column % 4
+/// A row's codes, one word for each group.
+fn groups(codes: &[u8; BLOCK]) -> [u32; 8] {
+    std::array::from_fn(|g| u32::from_le_bytes([codes[4 * g], codes[4 * g + 1], codes[4 * g + 2], codes[4 * g + 3]]))
 }
 
-/// Puts the lowest four bits.
-fn put4(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-    for (k, q) in codes.iter().enumerate() {
-        let g = k / 4;
-        block[at(g % 4, row, k)] |= (q & 15) << (4 * (g / 4));
+/// Sets a row's word of a chunk.
+fn set(block: &mut [u8], chunk: usize, row: usize, word: u32) {
+    block[chunk * CHUNK + row * 4..][..4].copy_from_slice(&word.to_le_bytes());
+}
+
+/// Puts the lowest four bits of each code.
+fn put4(block: &mut [u8], row: usize, groups: &[u32; 8]) {
+    for c in 0..4 {
+        set(block, c, row, groups[c] & 0x0f0f_0f0f | (groups[c + 4] & 0x0f0f_0f0f) << 4);
     }
 }
 
-/// Puts two bits, from `shift` on, into chunks `first` and the next.
-fn put2(block: &mut [u8], first: usize, row: usize, codes: &[u8; BLOCK], shift: usize) {
-    for (k, q) in codes.iter().enumerate() {
-        let g = k / 4;
-        block[at(first + g / 4, row, k)] |= (q >> shift & 3) << (2 * (g % 4));
+/// Puts two bits of each code, from `shift` on, into chunks `first` and the next.
+fn put2(block: &mut [u8], first: usize, row: usize, groups: &[u32; 8], shift: u32) {
+    for (c, groups) in groups.as_chunks::<4>().0.iter().enumerate() {
+        let word = groups.iter().rev().fold(0, |word, g| word << 2 | g >> shift & 0x0303_0303);
+        set(block, first + c, row, word);
     }
 }
 
@@ -103,7 +107,7 @@ impl<const SIGNED: bool> Codes for Bits4<SIGNED> {
         unsafe { unpack4::<S>(p) }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        put4(block, row, codes);
+        put4(block, row, &groups(codes));
     }
 }
 
@@ -131,10 +135,9 @@ impl<const SIGNED: bool> Codes for Bits5<SIGNED> {
         }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        put4(block, row, codes);
-        for (k, q) in codes.iter().enumerate() {
-            block[at(4, row, k)] |= (q >> 4 & 1) << (k / 4);
-        }
+        let groups = groups(codes);
+        put4(block, row, &groups);
+        set(block, 4, row, groups.iter().rev().fold(0, |word, g| word << 1 | g >> 4 & 0x0101_0101));
     }
 }
 
@@ -162,8 +165,9 @@ impl Codes for Bits6 {
         }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        put4(block, row, codes);
-        put2(block, 4, row, codes, 4);
+        let groups = groups(codes);
+        put4(block, row, &groups);
+        put2(block, 4, row, &groups, 4);
     }
 }
 
@@ -190,7 +194,7 @@ impl Codes for Bits2 {
         }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        put2(block, 0, row, codes, 0);
+        put2(block, 0, row, &groups(codes), 0);
     }
 }
 
@@ -216,8 +220,8 @@ impl Codes for Bits8 {
         }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        for (k, q) in codes.iter().enumerate() {
-            block[at(k / 4, row, k)] = *q;
+        for (g, word) in groups(codes).into_iter().enumerate() {
+            set(block, g, row, word);
         }
     }
 }

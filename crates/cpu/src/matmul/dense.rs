@@ -10,6 +10,8 @@ use std::marker::PhantomData;
 
 /// A way to store weights that gives f32.
 pub(super) trait Decode: 'static {
+    /// Bytes of a block of 16 rows, or nearly.
+    const BYTES: usize;
     /// What is read once for a block.
     type Opened<S: Simd>;
 
@@ -37,6 +39,7 @@ pub(super) struct Decoded<C, K>(PhantomData<(C, K)>);
 macro_rules! plain {
     ($name:ident, $bytes:literal, $load:ident) => {
         impl Decode for $name {
+            const BYTES: usize = 32 * ROWS * $bytes;
             type Opened<S: Simd> = *const u8;
 
             #[inline(always)]
@@ -61,6 +64,7 @@ plain!(F16, 2, f16s);
 plain!(Bf16, 2, bf16s);
 
 impl<C: Codes, K: Scales> Decode for Decoded<C, K> {
+    const BYTES: usize = C::BYTES + CHUNK;
     type Opened<S: Simd> = ([S::Bytes; 8], Affine<S>);
 
     #[inline(always)]
@@ -106,6 +110,7 @@ impl<D: Decode> Kernel for Dense<D> {
         unsafe {
             let mut sums = [[S::splat(0.0); 2]; N];
             for block in 0..panel.blocks {
+                panel.ahead::<S>(block, D::BYTES);
                 for part in 0..S::PARTS {
                     let opened = D::open::<S>(panel, block, part * S::LANES);
                     let mut even = [S::splat(0.0); N];

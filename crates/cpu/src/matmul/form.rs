@@ -122,7 +122,8 @@ impl Form {
     pub(super) fn geometry(&self, columns: usize, span: u32) -> Geometry {
         let blocks = columns.div_ceil(BLOCK);
         let plane = blocks * self.block;
-        Geometry { panel: (plane + (self.plane)(blocks, span)).next_multiple_of(64), plane, blocks, span }
+        let panel = (plane + (self.plane)(blocks, span)).next_multiple_of(64);
+        Geometry { panel, plane, blocks, span, step: panel / blocks.max(1) }
     }
     /// How columns are given to its products.
     pub(super) fn activation(&self, exact: bool) -> ActivationKind {

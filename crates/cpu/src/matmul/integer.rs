@@ -30,6 +30,7 @@ impl<C: Codes, K: Scales> Kernel for Integer<C, K> {
             let mut sums = [[S::splat(0.0); 2]; N];
             for block in 0..panel.blocks {
                 let codes_at = panel.start.add(block * C::BYTES);
+                panel.ahead::<S>(block, C::BYTES + CHUNK);
                 for part in 0..S::PARTS {
                     let row = part * S::LANES;
                     let codes = C::unpack::<S>(codes_at.add(part * (CHUNK / S::PARTS)));

@@ -1,13 +1,13 @@
 //! From a kernel's one panel to ranges of rows and columns, compiled once for each instruction set.
 
+#[cfg(target_arch = "x86_64")]
+use super::{avx2::Avx2, avx512::Avx512};
 use super::{
     dense::{Decode, decode_row},
     scalar::Scalar,
     simd::{ROWS, Simd},
 };
 use crate::isa::{Isa, Level};
-#[cfg(target_arch = "x86_64")]
-use super::{avx2::Avx2, avx512::Avx512};
 use std::ops::Range;
 
 /// One panel of a packed matrix.
@@ -21,6 +21,27 @@ pub(super) struct Panel {
     pub(super) blocks: usize,
     /// `2^span` blocks share a scale, where the form asks.
     pub(super) span: u32,
+    /// Bytes of the panel for each block, planes included.
+    step: usize,
+}
+
+/// How far ahead of their use weights are asked for. Processors fetch ahead by themselves, but neither across pages nor
+/// far enough when several columns make the way through the weights slow.
+const AHEAD: usize = 4096;
+
+impl Panel {
+    /// Asks for the `bytes` that will be used when the kernel is [`AHEAD`] further, whether in this panel or the next.
+    ///
+    /// # Safety
+    /// As for [`Simd`].
+    #[inline(always)]
+    pub(super) unsafe fn ahead<S: Simd>(&self, block: usize, bytes: usize) {
+        let p = self.start.wrapping_add(AHEAD + block * self.step);
+        for line in 0..bytes / 64 {
+            // SAFETY: the caller's promise; any address will do.
+            unsafe { S::prefetch(p.wrapping_add(64 * line)) }
+        }
+    }
 }
 
 /// The product of one panel with a few columns.
@@ -43,6 +64,8 @@ pub(super) struct Geometry {
     pub(super) blocks: usize,
     /// `2^span` blocks share a scale, where the form asks.
     pub(super) span: u32,
+    /// Bytes of a panel for each block.
+    pub(super) step: usize,
 }
 
 impl Geometry {
@@ -55,7 +78,7 @@ impl Geometry {
         // SAFETY: the caller's promise.
         unsafe {
             let start = start.add(row / ROWS * self.panel);
-            Panel { start, plane: start.add(self.plane), blocks: self.blocks, span: self.span }
+            Panel { start, plane: start.add(self.plane), blocks: self.blocks, span: self.span, step: self.step }
         }
     }
 }

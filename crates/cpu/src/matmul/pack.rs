@@ -50,8 +50,7 @@ impl Matrix {
             let (first, run) = runs[runs.partition_point(|r| r.0 <= row) - 1];
             &run[(row - first) * bytes..][..bytes]
         };
-        let from =
-            Rows { name: &weight.name, ty: weight.ty, columns: weight.columns(), rows: rows.len(), row: &row, edit: weight.edit };
+        let from = Rows { name: &weight.name, ty: weight.ty, columns: weight.columns(), rows: rows.len(), row: &row, edit: weight.edit };
         from.pack(*isa, exact, pool)
     }
 }

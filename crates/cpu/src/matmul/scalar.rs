@@ -23,6 +23,7 @@ impl Simd for Scalar {
     type Floats = [f32; ROWS];
     const LANES: usize = ROWS;
 
+    unsafe fn prefetch(_p: *const u8) {}
     unsafe fn bytes(p: *const u8) -> Self::Bytes {
         // SAFETY: the caller's promise.
         unsafe { read(p) }
@@ -35,9 +36,6 @@ impl Simd for Scalar {
     }
     unsafe fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         from_fn(|i| from_fn(|j| a[i][j] | b[i][j]))
-    }
-    unsafe fn lookup(table: &[u8; 16], v: Self::Bytes) -> Self::Bytes {
-        v.map(|b| b.map(|b| table[usize::from(b & 15)]))
     }
     unsafe fn dot<const N: usize>(codes: &[Self::Bytes], _bits: u32, zero: i32, x: *const i8, _sum: *const i32) -> Self::Ints {
         let mut out = [0; ROWS];

@@ -1,10 +1,6 @@
 //! Every instruction set, form and number of columns against the definitions, bit by bit.
 
-use super::{
-    activations::Block,
-    codes::BLOCK,
-    *,
-};
+use super::{activations::Block, codes::BLOCK, *};
 use crate::{
     isa::{Isa, Level},
     pool::Pool,
