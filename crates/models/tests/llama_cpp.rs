@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Outcome;
+use common::{Outcome, llama_cpp, python};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert};
 use onebit_plan::{Batch, Device, Span};
@@ -13,30 +13,12 @@ use onebit_reference::{
     Reference,
     check::{self, Expected},
 };
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
-
-/// A Python that has xllamacpp.
-fn python() -> Option<String> {
-    let python = std::env::var("ONEBIT_PEERS").unwrap_or_else(|_| "python3".into());
-    let has = Command::new(&python).args(["-c", "import xllamacpp"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
-    if !has {
-        eprintln!("SKIPPED: `{python}` has no xllamacpp; install it, or name a Python that has it in ONEBIT_PEERS");
-    }
-    has.then_some(python)
-}
+use std::path::Path;
 
 /// llama.cpp's logits of `ids`, `[tokens, vocabulary]`.
 fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/llama_cpp.py");
     let list = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let run = Command::new(python).arg(script).arg(file).arg(list).env("GGML_NO_BACKTRACE", "1").output()?;
-    if !run.status.success() {
-        return Err(String::from_utf8_lossy(&run.stderr).into());
-    }
-    let text = String::from_utf8(run.stdout)?;
+    let text = llama_cpp(python, file, &[&list])?;
     let rows: Vec<&str> = text.lines().rev().take(ids.len()).collect();
     Ok(rows.into_iter().rev().flat_map(|r| r.split(' ')).map(str::parse).collect::<Result<_, _>>()?)
 }

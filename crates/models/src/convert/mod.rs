@@ -3,6 +3,7 @@
 //! Nothing here knows an architecture: the plan says which weights there are and what they are called, the architecture's
 //! table how they are stored, and the settings that were read while building noted what GGUF's metadata has to hold.
 
+mod pre;
 mod tensors;
 mod vocabulary;
 

@@ -1,8 +1,10 @@
 //! The vocabulary, from `tokenizer.json` and what lies beside it, as `tokenizer.ggml.*` and `tokenizer.chat_template`.
 //!
-//! Byte-level BPE is written; GGUF names its pre-tokenizer instead of describing it, so the description must be one of
-//! [`PRE`]. Other kinds are refused by name.
+//! BPE of two kinds is written. Byte-level BPE is `gpt2` in GGUF, which names the pre-tokenizer instead of describing it, so
+//! the description must be one of `pre::ALL`. BPE over characters that falls back to bytes, as SentencePiece trains it, is
+//! `llama`, which has scores instead of merges. Other kinds are refused by name.
 
+use super::pre;
 use crate::{Error, Result};
 use onebit_formats::{Checkpoint, Meta, Texts};
 use serde_json::{Map, Value};
@@ -11,28 +13,14 @@ use std::collections::{BTreeSet, HashMap};
 /// Kinds of tokens in `tokenizer.ggml.token_type`.
 mod kind {
     pub(super) const NORMAL: i64 = 1;
+    pub(super) const UNKNOWN: i64 = 2;
     pub(super) const CONTROL: i64 = 3;
     pub(super) const USER_DEFINED: i64 = 4;
     pub(super) const UNUSED: i64 = 5;
+    pub(super) const BYTE: i64 = 6;
 }
 
-/// What llama.cpp calls pre-tokenizers, by the patterns that they split at, in order. `digits` is the splitting of digits one by one,
-/// `gpt2` that of GPT-2, which byte-level pre-tokenizers do unless told not to.
-const PRE: &[(&str, &[&str])] = &[
-    ("gpt-2", &["gpt2"]),
-    ("smollm", &["digits", "gpt2"]),
-    (
-        "llama-bpe",
-        &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
-    ),
-    ("qwen2", &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]),
-    (
-        "qwen35",
-        &[r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
-    ),
-];
-
-/// The file's pairs; `None` where the checkpoint has no `tokenizer.json`. `size` is the number of rows in the model's embedding table.
+/// The file's pairs; `None` where the checkpoint has no `tokenizer.json`. `size` is the number of rows in the embedding table.
 pub(super) fn read(checkpoint: &Checkpoint, size: usize) -> Result<Option<Vec<(String, Meta)>>> {
     let Some(text) = checkpoint.sidecar("tokenizer.json")? else { return Ok(None) };
     let tokenizer = parse(checkpoint, "tokenizer.json", &text)?;
@@ -40,13 +28,16 @@ pub(super) fn read(checkpoint: &Checkpoint, size: usize) -> Result<Option<Vec<(S
         Some(text) => parse(checkpoint, "tokenizer_config.json", &text)?,
         None => Value::Null,
     };
-    let source = Vocabulary { checkpoint, tokenizer: &tokenizer, config: &config };
-    let mut pairs =
-        vec![("tokenizer.ggml.model".into(), Meta::Text("gpt2".into())), ("tokenizer.ggml.pre".into(), Meta::Text(source.pre()?.into()))];
-    let ids = source.tokens(size, &mut pairs)?;
-    source.roles(&ids, size, &mut pairs)?;
+    let byte_level = tokenizer["model"]["byte_fallback"] != true;
+    let source = Vocabulary { checkpoint, tokenizer: &tokenizer, config: &config, byte_level };
+    let mut pairs = Pairs::default();
+    source.kind(&mut pairs)?;
+    let tokens = source.tokens(size)?;
+    source.merges(&tokens, &mut pairs)?;
+    source.roles(&tokens, &mut pairs);
     source.templates(&mut pairs)?;
-    Ok(Some(pairs))
+    tokens.write(&mut pairs);
+    Ok(Some(pairs.0))
 }
 
 fn parse(checkpoint: &Checkpoint, file: &str, text: &str) -> Result<Value> {
@@ -57,10 +48,44 @@ fn wrong(checkpoint: &Checkpoint, file: &str, key: &str, what: impl Into<String>
     Error::Setting { path: checkpoint.path.join(file), key: key.into(), what: what.into() }
 }
 
+/// Pairs of the file, in the order they are found.
+#[derive(Default)]
+struct Pairs(Vec<(String, Meta)>);
+
+impl Pairs {
+    /// Adds `tokenizer.ggml.KEY`.
+    fn add(&mut self, key: &str, value: Meta) {
+        self.0.push((format!("tokenizer.ggml.{key}"), value));
+    }
+}
+
+/// The tokens by id.
+struct Tokens<'a> {
+    by_id: Vec<Option<(&'a str, i64)>>,
+    /// Ids of added tokens, which have roles.
+    added: HashMap<&'a str, usize>,
+}
+
+impl Tokens<'_> {
+    fn write(&self, pairs: &mut Pairs) {
+        let mut texts = Texts::with_capacity(self.by_id.len());
+        let mut kinds = Vec::with_capacity(self.by_id.len());
+        for (id, token) in self.by_id.iter().enumerate() {
+            let unused = format!("[PAD{id}]"); // rows of the table that no token has
+            let (text, kind) = token.unwrap_or((&unused, kind::UNUSED));
+            texts.push(text.as_bytes());
+            kinds.push(kind);
+        }
+        pairs.add("tokens", Meta::Texts(texts));
+        pairs.add("token_type", Meta::Integers(kinds));
+    }
+}
+
 struct Vocabulary<'a> {
     checkpoint: &'a Checkpoint,
     tokenizer: &'a Value,
     config: &'a Value,
+    byte_level: bool,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -68,81 +93,94 @@ impl<'a> Vocabulary<'a> {
         wrong(self.checkpoint, "tokenizer.json", key, what)
     }
 
-    /// The name of the pre-tokenizer.
-    fn pre(&self) -> Result<&'static str> {
-        let mut splits = vec![];
-        let mut byte_level = false;
-        let top = &self.tokenizer["pre_tokenizer"];
-        let steps = top["pretokenizers"].as_array().map_or(std::slice::from_ref(top), Vec::as_slice);
-        for step in steps {
-            match step["type"].as_str().unwrap_or("null") {
-                "Split" => splits.push(step["pattern"]["Regex"].as_str().unwrap_or("a plain string")),
-                "Digits" if step["individual_digits"] == true => splits.push("digits"),
-                "ByteLevel" => {
-                    byte_level = true;
-                    if step["use_regex"] != false {
-                        splits.push("gpt2");
-                    }
-                }
-                other => return Err(self.wrong("pre_tokenizer", format!("has a step `{other}`; byte-level BPE can be converted"))),
-            }
-        }
-        let known = PRE.iter().find(|(_, patterns)| byte_level && *patterns == splits).map(|(name, _)| *name);
-        known.ok_or_else(|| self.wrong("pre_tokenizer", "has no name in GGUF that is known here"))
+    /// The steps of a part of the tokenizer: those in its list, or itself.
+    fn steps(&self, part: &str, list: &str) -> &'a [Value] {
+        let top = &self.tokenizer[part];
+        top[list].as_array().map_or(std::slice::from_ref(top), Vec::as_slice)
     }
 
-    /// Tokens, their kinds, and merges; gives the ids of added tokens by text.
-    fn tokens(&self, size: usize, pairs: &mut Vec<(String, Meta)>) -> Result<HashMap<&'a str, usize>> {
+    /// The kind of model, and what GGUF calls the pre-tokenizer.
+    fn kind(&self, pairs: &mut Pairs) -> Result<()> {
+        let text = |s: &str| Meta::Text(s.into());
+        if self.byte_level {
+            let pre = pre::name(self.tokenizer).map_err(|what| self.wrong("pre_tokenizer", what))?;
+            pairs.add("model", text("gpt2"));
+            pairs.add("pre", text(pre));
+            return Ok(());
+        }
+        // Whether a text is read as if it began with a space: a normalizer or pre-tokenizer puts `▁` before it.
+        let metaspace = |p: &Value| p["type"] == "Metaspace" && p["prepend_scheme"] != "never" && p["add_prefix_space"] != false;
+        let prefix = self.steps("normalizer", "normalizers").iter().any(|n| n["type"] == "Prepend")
+            || self.steps("pre_tokenizer", "pretokenizers").iter().any(metaspace);
+        pairs.add("model", text("llama"));
+        pairs.add("pre", text("default"));
+        pairs.add("add_space_prefix", Meta::Bool(prefix));
+        Ok(())
+    }
+
+    /// The tokens of a table of `size` rows.
+    fn tokens(&self, size: usize) -> Result<Tokens<'a>> {
         let model = &self.tokenizer["model"];
-        let (Some(vocabulary), Some(merges)) = (model["vocab"].as_object(), model["merges"].as_array()) else {
-            return Err(self.wrong("model", "has no `vocab` and `merges`; byte-level BPE can be converted"));
+        let Some(vocabulary) = model["vocab"].as_object() else {
+            return Err(self.wrong("model.vocab", "is no object; BPE can be converted"));
         };
-        let mut texts: Vec<Option<(&str, i64)>> = vec![None; size];
-        let mut put = |text: &'a str, id: Option<u64>, kind: i64| match id.and_then(|id| texts.get_mut(usize::try_from(id).ok()?)) {
-            Some(place) => {
-                *place = Some((text, kind));
-                Ok(())
-            }
-            None => Err(self.wrong("model.vocab", format!("gives `{}` an id that the model's {size} tokens do not reach", short(text)))),
+        let mut tokens = Tokens { by_id: vec![None; size], added: HashMap::new() };
+        let mut put = |text: &'a str, id: &Value, kind: i64| {
+            let id = id.as_u64().and_then(|id| usize::try_from(id).ok()).filter(|id| *id < size);
+            let short: String = text.chars().take(40).collect();
+            let id =
+                id.ok_or_else(|| self.wrong("model.vocab", format!("gives `{short}` an id that the model's {size} tokens do not reach")))?;
+            tokens.by_id[id] = Some((text, if model["unk_token"] == text { kind::UNKNOWN } else { kind }));
+            Ok::<usize, Error>(id)
         };
         for (text, id) in vocabulary {
-            put(text, id.as_u64(), kind::NORMAL)?;
+            let byte = !self.byte_level && text.len() == 6 && text.starts_with("<0x");
+            put(text, id, if byte { kind::BYTE } else { kind::NORMAL })?;
         }
         let mut added = HashMap::new();
         for token in self.tokenizer["added_tokens"].as_array().into_iter().flatten() {
             let text = token["content"].as_str().ok_or_else(|| self.wrong("added_tokens", "has an entry without text"))?;
-            put(text, token["id"].as_u64(), if token["special"] == true { kind::CONTROL } else { kind::USER_DEFINED })?;
-            added.insert(text, token["id"].as_u64().unwrap_or_default() as usize);
+            added.insert(text, put(text, &token["id"], if token["special"] == true { kind::CONTROL } else { kind::USER_DEFINED })?);
         }
-        let mut tokens = Texts::with_capacity(size);
-        let mut kinds = Vec::with_capacity(size);
-        for (id, token) in texts.iter().enumerate() {
-            let unused = format!("[PAD{id}]"); // rows of the table that no token has
-            let (text, kind) = token.unwrap_or((&unused, kind::UNUSED));
-            tokens.push(text.as_bytes());
-            kinds.push(kind);
-        }
-        let mut lines = Texts::with_capacity(merges.len());
-        for merge in merges {
-            let line = match merge {
-                Value::String(line) => line.clone(),
-                Value::Array(pair) => pair.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-                _ => return Err(self.wrong("model.merges", "has an entry that is neither a line nor a pair")),
-            };
-            lines.push(line.as_bytes());
-        }
-        pairs.push(("tokenizer.ggml.tokens".into(), Meta::Texts(tokens)));
-        pairs.push(("tokenizer.ggml.token_type".into(), Meta::Integers(kinds)));
-        pairs.push(("tokenizer.ggml.merges".into(), Meta::Texts(lines)));
-        Ok(added)
+        tokens.added = added;
+        Ok(tokens)
     }
 
-    /// The tokens that begin and end texts.
-    fn roles(&self, added: &HashMap<&str, usize>, size: usize, pairs: &mut Vec<(String, Meta)>) -> Result<()> {
+    /// Merges as lines, or as the scores of what they make: of two tokens, the one with the earlier merge has the higher score.
+    fn merges(&self, tokens: &Tokens<'_>, pairs: &mut Pairs) -> Result<()> {
+        const KEY: &str = "model.merges";
+        let merges = self.tokenizer["model"]["merges"].as_array().ok_or_else(|| self.wrong(KEY, "is no list; BPE can be converted"))?;
+        let mut lines = Texts::default();
+        let mut ranks = HashMap::new();
+        for (rank, merge) in merges.iter().enumerate() {
+            let halves = match merge {
+                Value::String(line) => line.split_once(' '),
+                Value::Array(pair) => pair.first().and_then(Value::as_str).zip(pair.get(1).and_then(Value::as_str)),
+                _ => None,
+            };
+            let (left, right) = halves.ok_or_else(|| self.wrong(KEY, format!("has no pair at {rank}")))?;
+            if self.byte_level {
+                lines.push(format!("{left} {right}").as_bytes());
+            } else {
+                ranks.entry(format!("{left}{right}")).or_insert(rank);
+            }
+        }
+        if self.byte_level {
+            pairs.add("merges", Meta::Texts(lines));
+        } else {
+            let rank = |text: &str| ranks.get(text).copied().unwrap_or(merges.len());
+            let scores = tokens.by_id.iter().map(|token| token.map_or(0.0, |(text, _)| -(rank(text) as f32)));
+            pairs.add("scores", Meta::Floats(scores.collect()));
+        }
+        Ok(())
+    }
+
+    /// The tokens that begin and end texts, and the like.
+    fn roles(&self, tokens: &Tokens<'_>, pairs: &mut Pairs) {
         // A token of `tokenizer_config.json` is its text, or an object that holds it.
         let named = |role: &str| -> Option<usize> {
             let token = &self.config[role];
-            added.get(token.as_str().or_else(|| token["content"].as_str())?).copied()
+            tokens.added.get(token.as_str().or_else(|| token["content"].as_str())?).copied()
         };
         let numbered = |role: &str| -> Vec<usize> {
             let of = |config: &Map<String, Value>| match config.get(role) {
@@ -151,68 +189,64 @@ impl<'a> Vocabulary<'a> {
                 None => vec![],
             };
             let all = of(&self.checkpoint.generation_config).into_iter().chain(of(&self.checkpoint.config));
-            all.filter_map(|id| usize::try_from(id).ok().filter(|id| *id < size)).collect()
-        };
-        let mut role = |key: &str, id: Option<usize>| {
-            if let Some(id) = id {
-                pairs.push((format!("tokenizer.ggml.{key}"), Meta::Unsigned(id as u64)));
-            }
+            all.filter_map(|id| usize::try_from(id).ok().filter(|id| *id < tokens.by_id.len())).collect()
         };
         let bos = named("bos_token").or_else(|| numbered("bos_token_id").first().copied());
-        let ends: BTreeSet<usize> = numbered("eos_token_id").into_iter().chain(named("eos_token")).collect();
         let eos = named("eos_token").or_else(|| numbered("eos_token_id").first().copied());
-        role("bos_token_id", bos);
-        role("eos_token_id", eos);
-        role("eot_token_id", ends.iter().copied().find(|id| Some(*id) != eos));
-        role("padding_token_id", named("pad_token"));
-        let begins = bos.is_some() && self.begins_with(bos);
-        pairs.push(("tokenizer.ggml.add_bos_token".into(), Meta::Bool(begins)));
-        Ok(())
+        let ends: BTreeSet<usize> = numbered("eos_token_id").into_iter().collect();
+        let roles = [
+            ("bos_token_id", bos),
+            ("eos_token_id", eos),
+            ("eot_token_id", ends.iter().copied().find(|id| Some(*id) != eos)),
+            ("padding_token_id", named("pad_token")),
+            ("unknown_token_id", named("unk_token")),
+        ];
+        for (key, id) in roles {
+            if let Some(id) = id {
+                pairs.add(key, Meta::Unsigned(id as u64));
+            }
+        }
+        pairs.add("add_bos_token", Meta::Bool(bos.is_some() && self.begins_with(bos)));
     }
 
     /// Whether the post-processor, or where there is none the configuration, puts `bos` before a text.
     fn begins_with(&self, bos: Option<usize>) -> bool {
-        let top = &self.tokenizer["post_processor"];
-        let steps = top["processors"].as_array().map_or(std::slice::from_ref(top), Vec::as_slice);
-        for step in steps.iter().filter(|s| s["type"] == "TemplateProcessing") {
+        for step in self.steps("post_processor", "processors").iter().filter(|s| s["type"] == "TemplateProcessing") {
             let Some(name) = step["single"][0]["SpecialToken"]["id"].as_str() else { continue };
             let id = step["special_tokens"][name]["ids"][0].as_u64();
             return id.is_some() && id.map(|id| id as usize) == bos;
         }
-        self.config["add_bos_token"] == true && top.is_null()
+        self.config["add_bos_token"] == true && self.tokenizer["post_processor"].is_null()
     }
 
     /// Chat templates: a file of their own, one text, or a list of named ones.
-    fn templates(&self, pairs: &mut Vec<(String, Meta)>) -> Result<()> {
+    fn templates(&self, pairs: &mut Pairs) -> Result<()> {
         const KEY: &str = "tokenizer.chat_template";
+        let mut add = |key: String, text: &str| pairs.0.push((key, Meta::Text(text.into())));
         if let Some(text) = self.checkpoint.sidecar("chat_template.jinja")? {
-            pairs.push((KEY.into(), Meta::Text(text)));
+            add(KEY.into(), &text);
             return Ok(());
         }
         match &self.config["chat_template"] {
-            Value::String(text) => pairs.push((KEY.into(), Meta::Text(text.clone()))),
+            Value::String(text) => add(KEY.into(), text),
             Value::Array(list) => {
                 let mut names = Texts::default();
                 for entry in list {
-                    let (Some(name), Some(text)) = (entry["name"].as_str(), entry["template"].as_str()) else { continue };
-                    if name == "default" {
-                        pairs.push((KEY.into(), Meta::Text(text.into())));
-                    } else {
-                        names.push(name.as_bytes());
-                        pairs.push((format!("{KEY}.{name}"), Meta::Text(text.into())));
+                    match (entry["name"].as_str(), entry["template"].as_str()) {
+                        (Some("default"), Some(text)) => add(KEY.into(), text),
+                        (Some(name), Some(text)) => {
+                            names.push(name.as_bytes());
+                            add(format!("{KEY}.{name}"), text);
+                        }
+                        _ => {}
                     }
                 }
                 if !names.is_empty() {
-                    pairs.push(("tokenizer.chat_templates".into(), Meta::Texts(names)));
+                    pairs.0.push(("tokenizer.chat_templates".into(), Meta::Texts(names)));
                 }
             }
             _ => {}
         }
         Ok(())
     }
-}
-
-/// A text for a message.
-fn short(text: &str) -> String {
-    text.chars().take(40).collect()
 }

@@ -7,7 +7,12 @@ use onebit_models::{Options, convert};
 use onebit_quants::WeightType;
 use onebit_reference::check;
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, error::Error, path::Path};
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    path::Path,
+    process::{Command, Stdio},
+};
 use tempfile::TempDir;
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -76,4 +81,24 @@ pub fn refusal(path: &Path) -> Outcome<String> {
         Ok(_) => Err("it was accepted".into()),
         Err(error) => Ok(error.to_string()),
     }
+}
+
+/// A Python that has xllamacpp, the witness for what llama.cpp does.
+pub fn python() -> Option<String> {
+    let python = std::env::var("ONEBIT_PEERS").unwrap_or_else(|_| "python3".into());
+    let has = Command::new(&python).args(["-c", "import xllamacpp"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    if !has {
+        eprintln!("SKIPPED: `{python}` has no xllamacpp; install it, or name a Python that has it in ONEBIT_PEERS");
+    }
+    has.then_some(python)
+}
+
+/// What `llama_cpp.py` prints for the file.
+pub fn llama_cpp(python: &str, file: &Path, arguments: &[&str]) -> Outcome<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/llama_cpp.py");
+    let run = Command::new(python).arg(script).arg(file).args(arguments).env("GGML_NO_BACKTRACE", "1").output()?;
+    if !run.status.success() {
+        return Err(String::from_utf8_lossy(&run.stderr).into());
+    }
+    Ok(String::from_utf8(run.stdout)?)
 }

@@ -1,0 +1,179 @@
+//! Vocabularies that `convert` writes: our tokenizer and llama.cpp's give the ids from the GGUF file that `tokenizer.json` gives.
+
+mod common;
+
+use common::{Outcome, folder, llama_cpp, python};
+use onebit_formats::{Checkpoint, Meta};
+use onebit_models::{Options, convert};
+use onebit_text::{Encode, Tokenizer};
+use serde_json::{Map, Value, json};
+use std::{fs, path::Path};
+use tempfile::TempDir;
+
+/// Rows of the embedding table: some more than there are tokens.
+const SIZE: usize = 320;
+
+const TEXTS: [&str; 6] = ["the then in", " thethe  the\n\nin", "don't 1234 the", "<|end|>in<user>the", "é€ the", ""];
+
+/// The character that stands for a byte in byte-level vocabularies.
+fn character(byte: u8) -> char {
+    let plain = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let moved = (0..byte).filter(|b| !plain(*b)).count() as u32;
+    if plain(byte) { char::from(byte) } else { char::from_u32(256 + moved).expect("a character") }
+}
+
+fn added(id: usize, content: &str, special: bool) -> Value {
+    json!({ "id": id, "content": content, "special": special, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false })
+}
+
+/// A byte-level vocabulary of 256 bytes, four merges, and added tokens; split as Qwen2 splits.
+fn byte_level() -> Value {
+    let mut vocabulary: Map<String, Value> = (0..=255u8).map(|b| (character(b).to_string(), json!(b))).collect();
+    for (i, text) in ["Ġt", "he", "Ġthe", "in"].into_iter().enumerate() {
+        vocabulary.insert(text.into(), json!(256 + i));
+    }
+    let regex = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    json!({
+        "version": "1.0",
+        "added_tokens": [added(260, "<|begin|>", true), added(261, "<|end|>", true), added(262, "<user>", false)],
+        "normalizer": { "type": "NFC" },
+        "pre_tokenizer": { "type": "Sequence", "pretokenizers": [
+            { "type": "Split", "pattern": { "Regex": regex }, "behavior": "Isolated", "invert": false },
+            { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false } ] },
+        "post_processor": null,
+        "decoder": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false },
+        "model": { "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
+            "fuse_unk": false, "byte_fallback": false, "ignore_merges": false, "vocab": vocabulary,
+            "merges": [["Ġ", "t"], ["h", "e"], ["Ġt", "he"], ["i", "n"]] }
+    })
+}
+
+/// A vocabulary as SentencePiece trains it, with bytes to fall back to, as Llama 2 has it.
+fn sentence_piece() -> Value {
+    let mut vocabulary = Map::new();
+    for text in ["<unk>", "<|begin|>", "<|end|>"] {
+        vocabulary.insert(text.into(), json!(vocabulary.len()));
+    }
+    for byte in 0..=255u8 {
+        vocabulary.insert(format!("<0x{byte:02X}>"), json!(vocabulary.len()));
+    }
+    for text in ["▁", "t", "h", "e", "i", "n", "d", "o", "'", "▁t", "he", "▁the", "in", "th"] {
+        vocabulary.insert(text.into(), json!(vocabulary.len()));
+    }
+    json!({
+        "version": "1.0",
+        "added_tokens": [added(0, "<unk>", true), added(1, "<|begin|>", true), added(2, "<|end|>", true)],
+        "normalizer": { "type": "Sequence", "normalizers": [
+            { "type": "Prepend", "prepend": "▁" },
+            { "type": "Replace", "pattern": { "String": " " }, "content": "▁" } ] },
+        "pre_tokenizer": null,
+        "post_processor": { "type": "TemplateProcessing",
+            "single": [{ "SpecialToken": { "id": "<|begin|>", "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+            "pair": [{ "Sequence": { "id": "A", "type_id": 0 } }, { "Sequence": { "id": "B", "type_id": 1 } }],
+            "special_tokens": { "<|begin|>": { "id": "<|begin|>", "ids": [1], "tokens": ["<|begin|>"] } } },
+        "decoder": { "type": "Sequence", "decoders": [
+            { "type": "Replace", "pattern": { "String": "▁" }, "content": " " },
+            { "type": "ByteFallback" }, { "type": "Fuse" },
+            { "type": "Strip", "content": " ", "start": 1, "stop": 0 } ] },
+        "model": { "type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null, "end_of_word_suffix": null,
+            "fuse_unk": true, "byte_fallback": true, "ignore_merges": false, "vocab": vocabulary,
+            "merges": ["▁ t", "h e", "▁t he", "i n", "t h"] }
+    })
+}
+
+/// A model with the vocabulary, converted: the folder holds `model.gguf` too.
+fn converted(tokenizer: &Value, config: Value) -> Outcome<TempDir> {
+    let out = folder("llama", |config, tensors| {
+        config.insert("vocab_size".into(), json!(SIZE));
+        config.insert("eos_token_id".into(), json!([2, 5]));
+        for name in ["model.embed_tokens.weight", "lm_head.weight"] {
+            let tensor = tensors.get_mut(name).expect("is there");
+            tensor.shape[0] = SIZE;
+            tensor.bytes.resize(SIZE * 64 * 2, 0);
+        }
+    })?;
+    fs::write(out.path().join("tokenizer.json"), serde_json::to_string(tokenizer)?)?;
+    fs::write(out.path().join("tokenizer_config.json"), serde_json::to_string(&config)?)?;
+    let made = convert(&Checkpoint::open(out.path())?, &out.path().join("model.gguf"), &Options::default(), &mut |_| {})?;
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    Ok(out)
+}
+
+/// All three give the same ids.
+fn same_ids(folder: &Path) -> Outcome {
+    let file = folder.join("model.gguf");
+    let from_json = Tokenizer::from_json(
+        &fs::read_to_string(folder.join("tokenizer.json"))?,
+        Some(&fs::read_to_string(folder.join("tokenizer_config.json"))?),
+    )?;
+    let from_gguf = Tokenizer::from_checkpoint(&Checkpoint::open(&file)?)?;
+    let options = Encode { add_special: true, parse_special: true };
+    let python = python();
+    for text in TEXTS {
+        let ids = from_json.encode(text, options);
+        assert_eq!(from_gguf.encode(text, options), ids, "{text:?}");
+        if let Some(python) = &python {
+            let printed = llama_cpp(python, &file, &["--text", text])?;
+            let last = printed.lines().last().unwrap_or_default();
+            let found = last.split_whitespace().map(str::parse).collect::<Result<Vec<u32>, _>>()?;
+            assert_eq!(found, ids, "llama.cpp on {text:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn byte_level_vocabulary() -> Outcome {
+    let config = json!({ "eos_token": "<|end|>", "bos_token": null, "chat_template": "{{ messages }}" });
+    let folder = converted(&byte_level(), config)?;
+    let made = Checkpoint::open(folder.path().join("model.gguf"))?;
+    let text = |key: &str| made.metadata.text(key).ok().flatten();
+    assert_eq!(text("tokenizer.ggml.model"), Some("gpt2"));
+    assert_eq!(text("tokenizer.ggml.pre"), Some("qwen2"));
+    assert_eq!(text("tokenizer.chat_template"), Some("{{ messages }}"));
+    assert_eq!(made.metadata.unsigned("tokenizer.ggml.eos_token_id")?, Some(261));
+    assert_eq!(made.metadata.unsigned("tokenizer.ggml.eot_token_id")?, Some(2));
+    assert_eq!(made.metadata.bool("tokenizer.ggml.add_bos_token")?, Some(false));
+    let kinds = made.metadata.integers("tokenizer.ggml.token_type")?.unwrap_or_default();
+    assert_eq!((kinds.len(), &kinds[258..265]), (SIZE, &[1, 1, 3, 3, 4, 5, 5][..]));
+    assert_eq!(made.metadata.texts("tokenizer.ggml.tokens")?.and_then(|t| t.get(263)), Some(&b"[PAD263]"[..]));
+    same_ids(folder.path())
+}
+
+#[test]
+fn sentence_piece_vocabulary() -> Outcome {
+    let config = json!({ "bos_token": { "content": "<|begin|>" }, "eos_token": "<|end|>", "unk_token": "<unk>", "chat_template": [
+        { "name": "default", "template": "d" }, { "name": "tool_use", "template": "t" } ] });
+    let folder = converted(&sentence_piece(), config)?;
+    let made = Checkpoint::open(folder.path().join("model.gguf"))?;
+    let text = |key: &str| made.metadata.text(key).ok().flatten();
+    assert_eq!(text("tokenizer.ggml.model"), Some("llama"));
+    assert_eq!((text("tokenizer.chat_template"), text("tokenizer.chat_template.tool_use")), (Some("d"), Some("t")));
+    assert_eq!(made.metadata.bool("tokenizer.ggml.add_bos_token")?, Some(true));
+    assert_eq!(made.metadata.bool("tokenizer.ggml.add_space_prefix")?, Some(true));
+    let kinds = made.metadata.integers("tokenizer.ggml.token_type")?.unwrap_or_default();
+    assert_eq!(&kinds[..5], [2, 3, 3, 6, 6]);
+    let Some(Meta::Floats(scores)) = made.metadata.get("tokenizer.ggml.scores") else { return Err("no scores".into()) };
+    let id = |text: &str| {
+        (0..SIZE).find(|i| made.metadata.texts("tokenizer.ggml.tokens").ok().flatten().and_then(|t| t.get(*i)) == Some(text.as_bytes()))
+    };
+    let score = |text: &str| id(text).map(|i| scores[i]);
+    assert_eq!((score("▁t"), score("▁the"), score("th"), score("o")), (Some(0.0), Some(-2.0), Some(-4.0), Some(-5.0)));
+    same_ids(folder.path())
+}
+
+#[test]
+fn what_has_no_name_is_refused() -> Outcome {
+    let mut tokenizer = byte_level();
+    tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = json!(r"\w+");
+    let error = converted(&tokenizer, json!({})).map(|_| ()).map_err(|e| e.to_string());
+    assert!(error.as_ref().is_err_and(|e| e.contains("tokenizer.json: `pre_tokenizer` has no name in GGUF")), "{error:?}");
+    let mut tokenizer = byte_level();
+    tokenizer["model"]["vocab"]["far"] = json!(SIZE);
+    let error = converted(&tokenizer, json!({})).map(|_| ()).map_err(|e| e.to_string());
+    assert!(error.as_ref().is_err_and(|e| e.contains("gives `far` an id that the model's 320 tokens do not reach")), "{error:?}");
+    let error =
+        converted(&json!({ "model": { "type": "Unigram", "vocab": [["a", -1.0]] } }), json!({})).map(|_| ()).map_err(|e| e.to_string());
+    assert!(error.as_ref().is_err_and(|e| e.contains("tokenizer.json")), "{error:?}");
+    Ok(())
+}
