@@ -7,10 +7,17 @@
 //! Keys and values are only appended, so that going back in them means to forget the last ones. Fixed states are overwritten
 //! by every token: going back needs a copy from before ([`Cache::snapshot`], [`Cache::rollback`]), which takes a slot.
 //!
+//! **Beginnings that come again.** A full page is known by a hash of all tokens up to its end ([`Cache::publish`]). It stays known
+//! when nobody has it any more, until it is needed for something else, those that were given back longest ago first. A new place
+//! takes over the known pages of its tokens ([`Cache::open`]), and what they hold is not computed again. This is only right
+//! for models without fixed states, since these are not known for the moment where the pages end.
+//!
 //! Neither a place nor a snapshot gives anything back when it is dropped; that is [`Cache::release`] and [`Cache::discard`],
 //! because they are plain data that only the cache can interpret.
 
 use onebit_plan::{Executable, Limits};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 
 /// The pages and slots of one executable.
 #[derive(Debug)]
@@ -19,12 +26,15 @@ pub struct Cache {
     page: usize,
     pages: Pool,
     slots: Pool,
+    known: Known,
 }
 
 /// Where the tokens of one sequence are.
 #[derive(Debug)]
 pub struct Place {
     pages: Vec<u32>,
+    /// Of its first pages, those that were published.
+    keys: Vec<Key>,
     slot: u32,
     len: usize,
 }
@@ -70,7 +80,12 @@ impl Place {
 impl Cache {
     /// All of an executable's pages and slots, free.
     pub fn new(limits: &Limits) -> Self {
-        Self { page: limits.page.max(1), pages: Pool::new(limits.pages), slots: Pool::new(limits.slots) }
+        Self {
+            page: limits.page.max(1),
+            pages: Pool::new(limits.pages),
+            slots: Pool::new(limits.slots),
+            known: Known { keys: vec![None; limits.pages], ..Known::default() },
+        }
     }
 
     /// Pages that hold `tokens`.
@@ -93,14 +108,27 @@ impl Cache {
         self.slots.used()
     }
 
-    /// An empty place with pages for `tokens`.
-    pub fn open(&mut self, tokens: usize) -> Result<Place, Full> {
-        let n = self.pages_for(tokens);
-        if n > self.free_pages() {
+    /// A place with pages for all `tokens`. Of the first `reuse` of them, those in known pages are there already, which
+    /// [`Place::len`] tells; the others are to be computed.
+    pub fn open(&mut self, tokens: &[u32], reuse: usize) -> Result<Place, Full> {
+        let mut keys = Vec::new();
+        let mut pages = Vec::new();
+        for part in tokens[..reuse.min(tokens.len())].chunks_exact(self.page) {
+            let key = self.known.key(keys.last(), part);
+            let Some(page) = self.known.pages.get(&key) else { break };
+            keys.push(key);
+            pages.push(*page);
+        }
+        let more = self.pages_for(tokens.len()) - pages.len();
+        let asleep = pages.iter().filter(|p| self.pages.uses[**p as usize] == 0).count();
+        if more + asleep > self.free_pages() || self.slots.free.is_empty() {
             return Err(Full);
         }
+        pages.iter().for_each(|p| self.pages.share(*p));
+        let len = pages.len() * self.page;
+        pages.extend((0..more).filter_map(|_| take(&mut self.pages, &mut self.known)));
         let slot = self.slots.take().ok_or(Full)?;
-        Ok(Place { pages: (0..n).filter_map(|_| self.pages.take()).collect(), slot, len: 0 })
+        Ok(Place { pages, keys, slot, len })
     }
 
     /// Makes sure that `n` more tokens can be written: there are pages for them, and the page that the first goes to belongs to
@@ -112,15 +140,36 @@ impl Cache {
         if more + usize::from(shared) > self.free_pages() {
             return Err(Full);
         }
-        if shared && let Some(own) = self.pages.take() {
+        if shared && let Some(own) = take(&mut self.pages, &mut self.known) {
             let old = std::mem::replace(&mut place.pages[first], own);
             if !place.len.is_multiple_of(self.page) {
                 device.copy_pages(&[(old, own)]);
             }
-            self.pages.give(old);
+            give(&mut self.pages, &self.known, old);
+        } else if n > 0
+            && let Some(page) = place.pages.get(first)
+        {
+            // After a rollback into a full page, which is about to get other tokens.
+            self.known.forget(*page);
         }
-        place.pages.extend((0..more).filter_map(|_| self.pages.take()));
+        place.pages.extend((0..more).filter_map(|_| take(&mut self.pages, &mut self.known)));
         Ok(())
+    }
+
+    /// Makes the full pages of a place known, whose tokens these are.
+    pub fn publish(&mut self, place: &mut Place, tokens: &[u32]) {
+        let full = place.len / self.page;
+        for i in place.keys.len()..full {
+            let key = self.known.key(place.keys.last(), &tokens[i * self.page..(i + 1) * self.page]);
+            place.keys.push(key);
+            self.known.learn(key, place.pages[i]);
+        }
+    }
+
+    /// Forgets which tokens pages hold, because what they hold is in doubt.
+    pub fn forget(&mut self) {
+        self.known.pages.clear();
+        self.known.keys.fill(None);
     }
 
     /// A second place with the same tokens. Pages are shared, the fixed states are copied.
@@ -129,7 +178,7 @@ impl Cache {
         device.copy_slots(&[(place.slot, slot)]);
         let pages = place.pages[..self.pages_for(place.len)].to_vec();
         pages.iter().for_each(|p| self.pages.share(*p));
-        Ok(Place { pages, slot, len: place.len })
+        Ok(Place { pages, keys: place.keys.clone(), slot, len: place.len })
     }
 
     /// Remembers the fixed states of this moment.
@@ -148,33 +197,49 @@ impl Cache {
         device.copy_slots(&[(snapshot.slot, place.slot)]);
         place.len = snapshot.len;
         let keep = self.pages_for(place.len);
-        place.pages.drain(keep..).for_each(|p| self.pages.give(p));
+        place.keys.truncate(place.len / self.page);
+        place.pages.drain(keep..).rev().for_each(|p| give(&mut self.pages, &self.known, p));
     }
 
     /// Gives a snapshot back.
     pub fn discard(&mut self, snapshot: Snapshot) {
-        self.slots.give(snapshot.slot);
+        self.slots.give(snapshot.slot, false);
     }
 
-    /// Gives a place back.
+    /// Gives a place back. What was published of it stays known for a while.
     pub fn release(&mut self, place: Place) {
-        place.pages.into_iter().for_each(|p| self.pages.give(p));
-        self.slots.give(place.slot);
+        // The last first: they are the first to be used for something else, since a page is of no use without those before it.
+        place.pages.into_iter().rev().for_each(|p| give(&mut self.pages, &self.known, p));
+        self.slots.give(place.slot, false);
     }
+}
+
+/// A free page, whose tokens are known no more.
+fn take(pages: &mut Pool, known: &mut Known) -> Option<u32> {
+    let page = pages.take()?;
+    known.forget(page);
+    Some(page)
+}
+
+/// Gives back a page, to be used for something else late if its tokens are known.
+fn give(pages: &mut Pool, known: &Known, page: u32) {
+    pages.give(page, known.keys[page as usize].is_some());
 }
 
 /// Numbers from 0, and how often each is in use.
 #[derive(Debug)]
 struct Pool {
-    free: Vec<u32>,
+    /// With the time since which they are, or 0 if it does not matter. The first is taken first.
+    free: BTreeSet<(u64, u32)>,
+    since: Vec<u64>,
     uses: Vec<u32>,
+    clock: u64,
 }
 
 impl Pool {
     fn new(n: usize) -> Self {
         let n = u32::try_from(n).unwrap_or(u32::MAX);
-        // The lowest is given out first.
-        Self { free: (0..n).rev().collect(), uses: vec![0; n as usize] }
+        Self { free: (0..n).map(|i| (0, i)).collect(), since: vec![0; n as usize], uses: vec![0; n as usize], clock: 0 }
     }
 
     fn used(&self) -> usize {
@@ -186,21 +251,60 @@ impl Pool {
     }
 
     fn take(&mut self) -> Option<u32> {
-        let i = self.free.pop()?;
+        let (_, i) = self.free.pop_first()?;
         self.uses[i as usize] = 1;
         Some(i)
     }
 
+    /// One more user of what may be in use or free.
     fn share(&mut self, i: u32) {
+        self.free.remove(&(self.since[i as usize], i));
         self.uses[i as usize] += 1;
     }
 
-    fn give(&mut self, i: u32) {
+    fn give(&mut self, i: u32, late: bool) {
         let uses = &mut self.uses[i as usize];
         assert!(*uses > 0, "page or slot {i} was given back twice");
         *uses -= 1;
         if *uses == 0 {
-            self.free.push(i);
+            self.clock += 1;
+            let since = if late { self.clock } else { 0 };
+            self.since[i as usize] = since;
+            self.free.insert((since, i));
+        }
+    }
+}
+
+/// Stands for all tokens from the first of a sequence to the last of a page. It has 128 bits and is made with secrets of this process,
+/// so that nobody can make two that are the same.
+type Key = [u64; 2];
+
+/// Which page holds what.
+#[derive(Debug, Default)]
+struct Known {
+    pages: HashMap<Key, u32>,
+    /// By page.
+    keys: Vec<Option<Key>>,
+    hashers: [RandomState; 2],
+}
+
+impl Known {
+    /// The key of the page with these tokens after the page with the key `before`.
+    fn key(&self, before: Option<&Key>, tokens: &[u32]) -> Key {
+        self.hashers.each_ref().map(|h| h.hash_one((before, tokens)))
+    }
+
+    /// Of several pages with the same tokens, the first is known.
+    fn learn(&mut self, key: Key, page: u32) {
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.pages.entry(key) {
+            entry.insert(page);
+            self.keys[page as usize] = Some(key);
+        }
+    }
+
+    fn forget(&mut self, page: u32) {
+        if let Some(key) = self.keys[page as usize].take() {
+            self.pages.remove(&key);
         }
     }
 }

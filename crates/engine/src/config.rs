@@ -19,11 +19,14 @@ pub struct Config {
     /// How long a request may wait and run before it fails with [`EngineError::Deadline`](crate::EngineError::Deadline);
     /// a request's own [`timeout`](crate::Request::timeout) comes before it. `None` is for ever.
     pub timeout: Option<Duration>,
+    /// Take over what is already computed of a prompt's beginning, page by page. Only for models all of whose states are keys and
+    /// values ([`Plan::fixed_state`](onebit_plan::Plan::fixed_state) is 0): others would give wrong answers.
+    pub prefix_reuse: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None }
+        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None, prefix_reuse: false }
     }
 }
 

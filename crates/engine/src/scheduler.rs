@@ -18,7 +18,7 @@
 //! fails, the others go on as if nothing had happened. After each failure the executable has to pass a step of one token; if it cannot,
 //! it is broken, and everything fails.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Place};
 use crate::engine::Shared;
 use crate::sampler::Scratch;
 use crate::sequence::{Sequence, Work};
@@ -147,30 +147,48 @@ impl<V: Vocabulary> Scheduler<V> {
             if alone && !self.running.is_empty() {
                 return;
             }
-            let Some(mut sequence) = self.next(probe.unwrap_or(0)) else { return };
-            match self.cache.open(sequence.tokens.len()) {
-                Ok(place) => {
-                    sequence.begin(place, Instant::now());
-                    let at = self.running.partition_point(|s| s.order < sequence.order);
-                    self.running.insert(at, sequence);
+            let Some((mut sequence, place)) = self.next(probe.unwrap_or(0)) else {
+                if self.running.is_empty() {
+                    self.refuse();
                 }
-                // Cannot be: what is accepted fits into all pages, and those of others were counted.
-                Err(_) => self.ended.push((sequence, Event::Failed(EngineError::Step("there are no pages for it".into())))),
-            }
+                return;
+            };
+            self.stats.cached_tokens += place.len() as u64;
+            sequence.begin(place, Instant::now());
+            let at = self.running.partition_point(|s| s.order < sequence.order);
+            self.running.insert(at, sequence);
         }
     }
 
-    /// The next sequence that waits, if there is room for it: the given one of the displaced, or else the first of the inbox.
-    fn next(&mut self, displaced: usize) -> Option<Sequence> {
-        // Each of those that run may soon need a page.
-        let room = |cache: &Cache, tokens: usize, running: usize| running == 0 || cache.pages_for(tokens) + running <= cache.free_pages();
+    /// The next sequence that waits and its place, if there is room for it: the given one of the displaced, or else the first of the
+    /// inbox.
+    fn next(&mut self, displaced: usize) -> Option<(Sequence, Place)> {
+        let Self { cache, shared, running, .. } = self;
+        let mut open = |sequence: &Sequence| {
+            let reuse = if shared.config.prefix_reuse { sequence.reusable() } else { 0 };
+            let place = cache.open(&sequence.tokens, reuse).ok()?;
+            // Each of those that run may soon need a page.
+            if cache.free_pages() >= running.len() {
+                return Some(place);
+            }
+            cache.release(place);
+            None
+        };
         if let Some(sequence) = self.displaced.get(displaced) {
-            let fits = room(&self.cache, sequence.tokens.len(), self.running.len());
-            return fits.then(|| self.displaced.remove(displaced));
+            let place = open(sequence)?;
+            return Some((self.displaced.remove(displaced), place));
         }
-        let mut inbox = self.shared.inbox();
-        let fits = room(&self.cache, inbox.waiting.front()?.tokens.len(), self.running.len());
-        if fits { inbox.waiting.pop_front() } else { None }
+        let mut inbox = shared.inbox();
+        let place = open(inbox.waiting.front()?)?;
+        Some((inbox.waiting.pop_front()?, place))
+    }
+
+    /// Fails what waits first and finds no place although all are free. It cannot be, unless the executable was made without pages or slots;
+    /// and then nothing may wait for ever.
+    fn refuse(&mut self) {
+        let first = if self.displaced.is_empty() { self.shared.inbox().waiting.pop_front() } else { Some(self.displaced.remove(0)) };
+        let error = EngineError::Step("the executable has no pages or no slot for it".into());
+        self.ended.extend(first.map(|sequence| (sequence, Event::Failed(error))));
     }
 
     /// Decides who gets how many tokens of the next step.
@@ -262,16 +280,23 @@ impl<V: Vocabulary> Scheduler<V> {
             Ok(logits) => logits,
             Err(message) => return self.recover(&message),
         };
-        let width = self.shared.width;
+        let shared = &*self.shared;
+        let width = shared.width;
         let mut ends = Vec::new();
         for work in &self.work {
             let (rows, others) = rest.split_at(work.outputs * width);
             rest = others;
             let sequence = &mut self.running[work.index];
             let known = sequence.tokens.len();
-            let (vocabulary, scratch) = (&*self.shared.vocabulary, &mut self.scratch);
+            let (vocabulary, scratch) = (&*shared.vocabulary, &mut self.scratch);
             let end = catch_unwind(AssertUnwindSafe(|| sequence.take(*work, rows, width, vocabulary, scratch)));
             let end = end.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))));
+            if shared.config.prefix_reuse
+                && !matches!(end, Some(Event::Failed(_)))
+                && let Some(place) = &mut sequence.place
+            {
+                self.cache.publish(place, &sequence.tokens);
+            }
             ends.extend(end.map(|event| (work.index, event)));
             let chosen = sequence.tokens.len() - known;
             self.stats.completion_tokens += chosen as u64;
@@ -302,6 +327,7 @@ impl<V: Vocabulary> Scheduler<V> {
     /// After a failed step: finds out whose fault it is, and whether the executable still works.
     fn recover(&mut self, message: &str) {
         self.stats.failed_steps += 1;
+        self.cache.forget();
         tracing::error!(sequences = self.work.len(), "a step failed: {message}");
         if let [work] = self.work[..] {
             let sequence = self.running.remove(work.index);
@@ -324,7 +350,7 @@ impl<V: Vocabulary> Scheduler<V> {
 
     /// A step of one token, of nobody's sequence.
     fn probe(&mut self) -> Result<(), String> {
-        let Ok(place) = self.cache.open(1) else { return Ok(()) };
+        let Ok(place) = self.cache.open(&[0], 0) else { return Ok(()) };
         let span = Span { len: 1, start: 0, pages: place.pages(), slot: place.slot(), outputs: 1 };
         let outcome = attempt(&mut *self.executable, &Batch { tokens: &[0], spans: &[span] }).map(|_| ());
         self.cache.release(place);

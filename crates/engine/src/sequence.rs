@@ -27,6 +27,8 @@ pub(crate) struct Sequence {
     logprobs: Option<usize>,
     scores: Option<Scores>,
     skip_special: bool,
+    /// Tokens of the prompt that were there when it began.
+    cached: usize,
     submitted: Instant,
     begun: Option<Instant>,
     first: Option<Instant>,
@@ -71,6 +73,7 @@ impl Sequence {
             scores: request.prompt_logprobs.map(|top| Scores { top, tokens: vec![None] }),
             skip_special: request.skip_special,
             tokens: request.prompt,
+            cached: 0,
             submitted: Instant::now(),
             begun: None,
             first: None,
@@ -101,9 +104,21 @@ impl Sequence {
         usize::from(stop == self.tokens.len() && self.tokens.len() < self.end)
     }
 
+    /// How many of its first tokens need not be computed if their keys and values are there: all but the last, from which a token is
+    /// chosen, and none whose logits are asked for.
+    pub(crate) fn reusable(&self) -> usize {
+        match &self.scores {
+            Some(scores) if scores.tokens.len() < self.prompt => scores.tokens.len() - 1,
+            _ => self.tokens.len() - 1,
+        }
+    }
+
     pub(crate) fn begin(&mut self, place: Place, now: Instant) {
+        if self.begun.is_none() {
+            self.begun = Some(now);
+            self.cached = place.len();
+        }
         self.place = Some(place);
-        self.begun.get_or_insert(now);
     }
 
     /// What ends it before the next step, if anything does.
@@ -208,7 +223,7 @@ impl Sequence {
             reason,
             text,
             stop,
-            usage: Usage { prompt: self.prompt, cached: 0, completion: self.tokens.len() - self.prompt },
+            usage: Usage { prompt: self.prompt, cached: self.cached, completion: self.tokens.len() - self.prompt },
             timings: Timings {
                 queue: begun.duration_since(self.submitted),
                 prompt: first.duration_since(begun),

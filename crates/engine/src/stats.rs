@@ -33,6 +33,8 @@ pub struct Stats {
     pub steps: u64,
     /// Prompt tokens computed, those computed again after a preemption included.
     pub prompt_tokens: u64,
+    /// Prompt tokens that did not have to be computed, because others had the same beginning.
+    pub cached_tokens: u64,
     /// Tokens chosen.
     pub completion_tokens: u64,
     /// How often a sequence gave up its pages to an older one.

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Action {
-    Open,
+    /// With the beginning of another and some more.
+    Open(usize, usize, Vec<u32>),
     Extend(usize, Vec<u32>),
     Fork(usize),
     Snapshot(usize),
@@ -18,7 +19,7 @@ enum Action {
 fn action() -> impl Strategy<Value = Action> {
     let some = 0usize..64;
     prop_oneof![
-        2 => Just(Action::Open),
+        3 => (some.clone(), some.clone(), prop::collection::vec(2u32..4, 0..6)).prop_map(|(i, n, t)| Action::Open(i, n, t)),
         8 => (some.clone(), prop::collection::vec(2u32..20, 1..9)).prop_map(|(i, t)| Action::Extend(i, t)),
         3 => some.clone().prop_map(Action::Fork),
         2 => some.clone().prop_map(Action::Snapshot),
@@ -39,16 +40,30 @@ fn write(toy: &mut Toy, place: &mut Place, tokens: &[u32]) {
     place.advance(tokens.len());
 }
 
-fn run(limits: Limits, actions: Vec<Action>) -> Result<(), TestCaseError> {
+/// `plain` is without fixed states, and with known pages.
+fn run(limits: Limits, actions: Vec<Action>, plain: bool) -> Result<(), TestCaseError> {
     let (mut toy, world) = Toy::new(limits.clone());
+    toy.plain = plain;
     let mut cache = Cache::new(&limits);
+    let mut ever: Vec<Vec<u32>> = vec![vec![]];
     let mut entries: Vec<Entry> = Vec::new();
     for action in actions {
         let n = entries.len();
         match action {
-            Action::Open => {
-                if let Ok(place) = cache.open(0) {
-                    entries.push(Entry { place, tokens: vec![], snapshots: vec![] });
+            Action::Open(i, n, more) => {
+                // Also of sequences that are gone, whose pages may still be known.
+                let old = &ever[i % ever.len()];
+                let tokens = [&old[..n.min(old.len())], &more].concat();
+                let free = cache.free_pages();
+                if let Ok(place) = cache.open(&tokens, if plain { tokens.len() } else { 0 }) {
+                    prop_assert!(place.len() <= tokens.len() && place.len() % limits.page == 0);
+                    prop_assert_eq!(place.pages().len(), cache.pages_for(tokens.len()));
+                    let tokens = tokens[..place.len()].to_vec();
+                    entries.push(Entry { place, tokens, snapshots: vec![] });
+                } else {
+                    prop_assert!(
+                        cache.free_pages() == free && (cache.pages_for(tokens.len()) > free || cache.used_slots() == limits.slots)
+                    );
                 }
             }
             Action::Extend(i, tokens) if n > 0 => {
@@ -59,6 +74,10 @@ fn run(limits: Limits, actions: Vec<Action>) -> Result<(), TestCaseError> {
                     Ok(()) => {
                         write(&mut toy, &mut entry.place, &tokens);
                         entry.tokens.extend(tokens);
+                        if plain {
+                            cache.publish(&mut entry.place, &entry.tokens);
+                        }
+                        ever.push(entry.tokens.clone());
                     }
                     Err(Full) => {
                         // Nothing was changed, and it really was too much: a copy of one page is the most that is not seen here.
@@ -106,11 +125,11 @@ fn run(limits: Limits, actions: Vec<Action>) -> Result<(), TestCaseError> {
         for entry in &entries {
             let (tokens, hash) = toy.read(entry.place.pages(), entry.place.len(), entry.place.slot());
             prop_assert_eq!(tokens.into_iter().collect::<Option<Vec<u32>>>(), Some(entry.tokens.clone()));
-            if !entry.tokens.is_empty() {
+            if !entry.tokens.is_empty() && !plain {
                 // A step would compare the slot with the pages; here with a sequence that was never interrupted.
                 let (mut fresh, _) = Toy::new(limits.clone());
                 let mut other = Cache::new(&limits);
-                let mut place = other.open(entry.tokens.len()).unwrap();
+                let mut place = other.open(&entry.tokens, 0).unwrap();
                 write(&mut fresh, &mut place, &entry.tokens);
                 prop_assert_eq!(fresh.read(&[], 0, place.slot()).1, hash);
             }
@@ -129,8 +148,8 @@ fn run(limits: Limits, actions: Vec<Action>) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn places_hold_what_was_written(actions in prop::collection::vec(action(), 1..80), page in 1usize..6, pages in 1usize..24, slots in 1usize..9) {
-        run(limits(64, page, pages.max(80usize.div_ceil(page) * 4 / 5), slots), actions)?;
+    fn places_hold_what_was_written(actions in prop::collection::vec(action(), 1..80), page in 1usize..6, pages in 1usize..24, slots in 1usize..9, plain in any::<bool>()) {
+        run(limits(64, page, pages.max(80usize.div_ceil(page) * 4 / 5), slots), actions, plain)?;
     }
 }
 
@@ -139,7 +158,7 @@ fn a_shared_page_is_copied_by_the_first_that_writes() {
     let limits = limits(16, 4, 8, 4);
     let (mut toy, _) = Toy::new(limits.clone());
     let mut cache = Cache::new(&limits);
-    let mut a = cache.open(6).unwrap();
+    let mut a = cache.open(&[0; 6], 0).unwrap();
     write(&mut toy, &mut a, &[2, 3, 4, 5, 6, 7]);
     let mut b = cache.fork(&a, &mut *toy).unwrap();
     assert_eq!((a.pages(), cache.used_pages()), (b.pages(), 2));
@@ -151,4 +170,48 @@ fn a_shared_page_is_copied_by_the_first_that_writes() {
     cache.reserve(&mut a, 1, &mut *toy).unwrap();
     cache.reserve(&mut b, 1, &mut *toy).unwrap();
     assert_eq!((cache.used_pages(), b.pages()), (3, &before[..]), "nobody shares it any more");
+}
+
+#[test]
+fn full_pages_are_known_until_they_are_needed() {
+    let limits = limits(32, 4, 6, 4);
+    let (mut toy, _) = Toy::new(limits.clone());
+    toy.plain = true;
+    let mut cache = Cache::new(&limits);
+    let tokens = |salt: u32, n: u32| -> Vec<u32> { (0..n).map(|i| 2 + salt + i).collect() };
+    let mut put = |cache: &mut Cache, tokens: &[u32]| {
+        let mut place = cache.open(tokens, tokens.len()).unwrap();
+        let known = place.len();
+        if known < tokens.len() {
+            write(&mut toy, &mut place, &tokens[known..]);
+        }
+        cache.publish(&mut place, tokens);
+        (known, place)
+    };
+    let (known, a) = put(&mut cache, &tokens(0, 10));
+    assert_eq!(known, 0);
+    // While it runs, another takes over its two full pages, and not the third.
+    let (known, b) = put(&mut cache, &tokens(0, 12));
+    assert_eq!((known, &a.pages()[..2], cache.used_pages()), (8, &b.pages()[..2], 4));
+    // As far as it is asked to.
+    let c = cache.open(&tokens(0, 8), 7).unwrap();
+    assert_eq!((c.len(), cache.used_pages()), (4, 5));
+    cache.release(c);
+    // What comes before counts: the same tokens after others are others.
+    assert_eq!(cache.open(&[9, 9, 9, 9, 2, 3, 4, 5, 6, 7, 8, 9], 12).map(|p| p.len()), Err(Full));
+    cache.release(a);
+    cache.release(b);
+    // Nobody has them, and they are known.
+    let (known, a) = put(&mut cache, &tokens(0, 12));
+    assert_eq!(known, 12);
+    cache.release(a);
+    // Three of six pages are not known; with two more the end of the known ones goes first.
+    let (_, other) = put(&mut cache, &tokens(30, 16));
+    let again = cache.open(&tokens(0, 8), 8).unwrap();
+    assert_eq!(again.len(), 8);
+    cache.release(again);
+    cache.release(other);
+    assert_eq!(cache.open(&tokens(0, 12), 12).map(|p| p.len()), Ok(8));
+    cache.forget();
+    assert_eq!(cache.open(&tokens(30, 8), 8).map(|p| p.len()), Ok(0));
 }

@@ -156,3 +156,30 @@ fn a_panic_in_the_engines_own_work_fails_only_that_stream() {
     assert_eq!(collect(also).ids, expected(&good, engine.context()));
     assert_eq!(engine.stats().pages_used, 0);
 }
+
+#[test]
+fn nothing_is_taken_over_from_before_a_failure() {
+    let (mut toy, world) = Toy::new(limits(32, 4, 64, 6));
+    toy.plain = true;
+    let engine = Engine::new(toy, Words::new(), Config { prefix_reuse: true, ..Config::default() });
+    let good = request(0, 13);
+    let cached = || {
+        let answer = collect(engine.submit(good.clone()).unwrap());
+        assert_unharmed(&engine, &answer, &good);
+        answer.finish().usage.cached
+    };
+    assert_eq!((cached(), cached()), (0, 12));
+    world.with(|c| c.error_at = Some(POISON));
+    let mut bad = request(1, 9);
+    bad.prompt[8] = POISON;
+    assert!(matches!(&collect(engine.submit(bad).unwrap()).events[..], [Event::Failed(EngineError::Step(_))]));
+    assert_eq!((cached(), cached()), (0, 12));
+    // Logits that are no numbers put the caches of that sequence in doubt.
+    world.with(|c| (c.error_at, c.nan_after) = (None, Some(POISON)));
+    let mut bad = request(1, 13);
+    bad.prompt[12] = POISON;
+    for _ in 0..2 {
+        assert!(matches!(&collect(engine.submit(bad.clone()).unwrap()).events[..], [Event::Failed(EngineError::Logits { .. })]));
+    }
+    assert_eq!(engine.stats().cached_tokens, 24);
+}

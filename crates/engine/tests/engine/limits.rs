@@ -199,3 +199,13 @@ fn without_handles_the_thread_ends_when_the_streams_have() {
     }
     world.wait_for(|c| c.dropped);
 }
+
+#[test]
+fn an_executable_without_slots_serves_nobody_and_says_so() {
+    let (toy, _) = Toy::new(onebit_plan::Limits { slots: 0, ..limits(16, 4, 8, 4) });
+    let engine = Engine::new(toy, Words::new(), Config::default());
+    let streams = [engine.submit(request(3, None)).unwrap(), engine.submit(request(3, None)).unwrap()];
+    for stream in streams {
+        assert!(matches!(&collect(stream).events[..], [Event::Failed(EngineError::Step(m))] if m.contains("slot")));
+    }
+}

@@ -1,6 +1,6 @@
 //! The engine with a toy executable whose every token depends on all pages and slots being right.
 
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod caches;
 mod faults;

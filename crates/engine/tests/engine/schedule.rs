@@ -165,6 +165,40 @@ fn the_youngest_gives_way_when_pages_run_out() {
     assert!(first[..50].windows(2).all(|w| w[1] > w[0]), "{first:?}");
 }
 
+#[test]
+fn beginnings_that_come_again_are_not_computed_again() {
+    let (mut toy, world) = Toy::new(limits(64, 4, 40, 4));
+    toy.plain = true;
+    let engine = Engine::new(toy, Words::new(), Config { prefix_reuse: true, ..Config::default() });
+    let first = request(prompt(18, 0), 7);
+    let answer = collect(engine.submit(first.clone()).unwrap());
+    assert_eq!((&answer.ids, answer.finish().usage.cached), (&expected(&first, engine.context()), 0));
+    // A second turn: of the 25 tokens before, 24 were computed, which is six pages.
+    let second = request([&first.prompt[..], &answer.ids, &[9, 9, 9]].concat(), 5);
+    let from = world.steps();
+    let answer = collect(engine.submit(second.clone()).unwrap());
+    assert_eq!(answer.ids, expected(&second, engine.context()));
+    assert_eq!((answer.finish().usage.prompt, answer.finish().usage.cached), (28, 24));
+    assert_eq!(world.with(|c| c.steps[from].clone()), [(24, 4, 1)]);
+    // The same again: the last token at least is computed.
+    assert_eq!(collect(engine.submit(request(prompt(16, 0), 1)).unwrap()).finish().usage.cached, 12);
+    // Two at once, the second of which comes when the first has read its prompt.
+    world.hold();
+    let a = engine.submit(request(prompt(21, 5), 4)).unwrap();
+    world.permit(1);
+    world.wait_for(|c| c.permits == Some(0) && c.steps.last().is_some_and(|s| s[0].0 == 21));
+    let b = engine.submit(request(prompt(21, 5), 4)).unwrap();
+    world.release();
+    let (a, b) = (collect(a), collect(b));
+    assert_eq!((a.finish().usage.cached, b.finish().usage.cached, &a.ids), (0, 20, &b.ids));
+    // Whose logits are asked for is computed.
+    let scored = Request { prompt_logprobs: Some(0), ..first };
+    let answer = collect(engine.submit(scored).unwrap());
+    assert!(answer.finish().usage.cached == 0 && matches!(&answer.events[0], Event::Prompt(s) if s.len() == 18));
+    assert_eq!(engine.stats().cached_tokens, 24 + 12 + 20);
+    assert_eq!((engine.stats().pages_used, world.with(|c| c.wrong.clone())), (0, vec![]));
+}
+
 #[derive(Clone, Debug)]
 struct Plan {
     request: Request,
@@ -207,13 +241,14 @@ proptest! {
     fn any_schedule_gives_what_each_gets_alone(
         plans in prop::collection::vec(plan(), 1..14),
         batch in 6usize..40, outputs in 6usize..12, page in 1usize..9, slots in 1usize..7, chunk in 1usize..20,
-        spare in 0usize..20,
+        spare in 0usize..20, plain in any::<bool>(),
     ) {
         // Enough pages for the longest alone, and little more.
         let pages = 72usize.div_ceil(page) + spare;
         let limits = onebit_plan::Limits { outputs: outputs.min(batch), ..limits(batch, page, pages, slots) };
-        let (toy, world) = Toy::new(limits);
-        let config = Config { context: 72, prompt_chunk: chunk, ..Config::default() };
+        let (mut toy, world) = Toy::new(limits);
+        toy.plain = plain;
+        let config = Config { context: 72, prompt_chunk: chunk, prefix_reuse: plain, ..Config::default() };
         let engine = Engine::new(toy, Words::new(), config);
         let readers: Vec<_> = plans.into_iter().map(|plan| {
             let from = world.steps();
