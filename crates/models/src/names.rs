@@ -74,6 +74,10 @@ impl Entry {
 /// Tensors that no computation needs, whatever the architecture: `*` stands for anything.
 const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight"];
 
+/// Parts of checkpoints that also see or hear, whose text model has its settings in `text_config`.
+const BESIDE_TEXT: &[&str] =
+    &["model.visual.*", "visual.*", "vision_tower.*", "model.vision_tower.*", "multi_modal_projector.*", "model.multi_modal_projector.*"];
+
 /// The output matrix in the plan.
 const OUTPUT: &str = "output.weight";
 
@@ -201,8 +205,9 @@ impl<'a> Names<'a> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
         let later = |name: &str| split_layer(name).1.parse().is_ok_and(|layer| idle.contains(&layer));
         let output = self.hf("lm_head.weight", "");
+        let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
         let ignored = |name: &str| {
-            IGNORED.iter().chain(self.arch.ignored).any(|pattern| matches(pattern, name))
+            IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, name))
                 || later(name)
                 || self.tied == Some(true) && name == output
         };

@@ -129,6 +129,12 @@ fn tensors_missing_extra_or_of_another_shape() -> Outcome {
     let error = refusal(out.path())?;
     assert!(error.contains("does not explain 1 of the tensors: model.layers.0.self_attn.q_norm.weight"), "{error}");
 
+    let out = folder("llama", |_, tensors| {
+        tensors.remove("model.layers.2.mlp.gate_proj.weight");
+    })?;
+    let error = refusal(out.path())?;
+    assert!(error.contains("`model.layers.2.mlp.gate_proj.weight` is missing"), "{error}");
+
     let out = folder("qwen3_moe", |_, tensors| {
         tensors.remove("model.layers.2.mlp.experts.7.up_proj.weight");
     })?;

@@ -1,6 +1,7 @@
 //! Llama (Touvron et al. 2023, arXiv:2302.13971; with grouped heads arXiv:2307.09288) and what is shaped like it:
-//! Mistral (Jiang et al. 2023, arXiv:2310.06825), CWM, Arcee AFM with its feed-forward layer without a gate, and SmolLM3,
-//! some layers of which do not know positions (Yang et al. 2025, arXiv:2501.18795).
+//! Mistral (Jiang et al. 2023, arXiv:2310.06825) and its mixture of experts Mixtral (Jiang et al. 2024, arXiv:2401.04088), CWM,
+//! InternLM 3, Arcee AFM with its feed-forward layer without a gate, and SmolLM3, some layers of which do not know
+//! positions (Yang et al. 2025, arXiv:2501.18795).
 
 use super::{Arch, blocks::*};
 use crate::{
@@ -10,16 +11,29 @@ use crate::{
 };
 use onebit_plan::{Graph, RopeStyle, Value};
 
-const TENSORS: &[&[Entry]] = &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN];
+pub(crate) static LLAMA: Arch = Arch {
+    hf: &["llama", "mistral", "ministral", "mixtral", "cwm", "internlm3"],
+    gguf: &["llama"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, MIXTRAL_EXPERTS],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family::default()),
+};
 
-pub(crate) static LLAMA: Arch =
-    Arch { hf: &["llama", "mistral", "cwm"], gguf: &["llama"], tensors: TENSORS, ignored: &[], plan: |s, g| plan(s, g, "silu", &[]) };
+pub(crate) static ARCEE: Arch = Arch {
+    hf: &["arcee"],
+    gguf: &["arcee"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { act: "relu2", gated: false, ..Family::default() }),
+};
 
-pub(crate) static ARCEE: Arch =
-    Arch { hf: &["arcee"], gguf: &["arcee"], tensors: TENSORS, ignored: &[], plan: |s, g| plan(s, g, "relu2", &[]) };
-
-pub(crate) static SMOLLM3: Arch =
-    Arch { hf: &["smollm3"], gguf: &["smollm3"], tensors: TENSORS, ignored: &[], plan: |s, g| plan(s, g, "silu", &without_positions(s)?) };
+pub(crate) static SMOLLM3: Arch = Arch {
+    hf: &["smollm3"],
+    gguf: &["smollm3"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { without_positions: without_positions(s)?, ..Family::default() }),
+};
 
 /// GGUF files hold the rotary dimensions of these in adjacent pairs.
 const INTERLEAVED_ATTENTION: &[Entry] = &[
@@ -27,6 +41,13 @@ const INTERLEAVED_ATTENTION: &[Entry] = &[
     tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(|s| pairs(s, |h| h.kv_heads)),
     tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
+];
+
+const MIXTRAL_EXPERTS: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
+    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
+    tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
+    tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w2"),
 ];
 
 /// Dimensions `i` and `i + dims / 2` of each head, one after the other.
@@ -37,40 +58,56 @@ fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
     Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + row(i))).collect()))
 }
 
-/// The layers of SmolLM3 that do not turn queries and keys: each fourth, unless the configuration says otherwise.
+/// In what the families differ.
+struct Family {
+    /// The activation that GGUF files imply.
+    act: &'static str,
+    /// Whether the feed-forward layer has a gate.
+    gated: bool,
+    /// Layers that do not turn queries and keys.
+    without_positions: Vec<usize>,
+}
+
+impl Default for Family {
+    fn default() -> Self {
+        Self { act: "silu", gated: true, without_positions: vec![] }
+    }
+}
+
+/// The layers of SmolLM3 without positions: each fourth, unless the configuration says otherwise.
 fn without_positions(s: &Settings<'_>) -> Result<Vec<usize>> {
     let layers = s.layers()?;
-    let fourth: Vec<usize> = (0..layers).filter(|i| (i + 1) % 4 == 0).collect();
-    let listed = s.per_layer("no_rope_layers", layers)?;
-    let chosen = match listed {
+    let each = |n: usize| (0..layers).filter(|i| (i + 1) % n == 0).collect::<Vec<usize>>();
+    let chosen = match s.per_layer("no_rope_layers", layers)? {
         Some(turn) => (0..layers).filter(|i| turn[*i].as_u64() == Some(0)).collect(),
-        None => {
-            let every = s.optional_size("no_rope_layer_interval", "")?.unwrap_or(4);
-            (0..layers).filter(|i| (i + 1) % every == 0).collect()
-        }
+        None => each(s.optional_size("no_rope_layer_interval", "")?.unwrap_or(4)),
     };
-    s.hf_only(chosen != fourth, "its layers without positions are not each fourth, as GGUF files of `smollm3` mean");
+    s.hf_only(chosen != each(4), "its layers without positions are not each fourth, as GGUF files of `smollm3` mean");
     Ok(chosen)
 }
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>, act: &str, without_positions: &[usize]) -> Result<Value> {
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
     let rope = s.rope(heads.head, RopeStyle::Pairs)?;
     let inner = s.size("intermediate_size", "feed_forward_length")?;
-    let act = s.activation(act)?;
+    let act = s.activation(family.act)?;
     let window = if s.implied("use_sliding_window", true)? { s.optional_size("sliding_window", "")? } else { None };
     let masks = masks(s, c.layers, window, 0)?;
+    let mixture = s.optional_size("num_local_experts", "expert_count")?.is_some();
+    let moe = if mixture { Some(Moe::read(s, true, false)?) } else { None };
     Ok(c.build(g, |g, layer, x| {
-        let turn = |g: &mut Graph<'_>, q, _: &str| if without_positions.contains(&layer) { q } else { g.rope(q, heads.head, &rope) };
+        let turns = !family.without_positions.contains(&layer);
+        let turn = |g: &mut Graph<'_>, q, _: &str| if turns { g.rope(q, heads.head, &rope) } else { q };
         let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, masks[layer], turn));
-        c.residual(g, x, "ffn_norm", |g, x| {
-            if g.has("ffn_gate.weight", &[inner, c.width]) {
-                return g.gated_ffn(x, inner, act);
+        c.residual(g, x, "ffn_norm", |g, x| match &moe {
+            Some(moe) => moe.build(g, x),
+            None if family.gated => g.gated_ffn(x, inner, act),
+            None => {
+                let h = g.linear(x, "ffn_up", inner);
+                let h = g.apply(h, act);
+                g.linear(h, "ffn_down", c.width)
             }
-            let h = g.linear(x, "ffn_up", inner);
-            let h = g.apply(h, act);
-            g.linear(h, "ffn_down", c.width)
         })
     }))
 }

@@ -28,7 +28,7 @@ pub(crate) static QWEN3_5_MOE: Arch = Arch {
     plan: |s, g| plan(s, g, Some(Moe::read(s, true, true)?)),
 };
 
-const IGNORED: &[&str] = &["mtp.*", "model.visual.*", "visual.*"];
+const IGNORED: &[&str] = &["mtp.*"];
 
 /// GGUF files hold norms with the one added, decay rates as `-exp(A_log)`, and the value heads in the order of [`Delta::tiled`].
 const TENSORS: &[Entry] = &[
