@@ -7,6 +7,7 @@ mod completions;
 mod connections;
 mod lifecycle;
 mod llama;
+mod logs;
 mod openai_package;
 mod refusals;
 
