@@ -151,13 +151,13 @@ fn over_range<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
     while first < groups.end {
         // Blocks lie on multiples of their size, whatever group the first key seen is in.
         let end = ((first / BLOCK + 1) * BLOCK).min(groups.end);
-        over_block(s, tile, first..end, partial);
+        over_block(s, tile, first..end, groups.end, partial);
         first = end;
     }
 }
 
 #[inline(always)]
-fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usize>, partial: &mut Partial<'_>) {
+fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usize>, more: usize, partial: &mut Partial<'_>) {
     let shape = tile.cache.shape;
     let (queries, width) = (tile.positions.len(), shape.value_padded());
     assert!(tile.q.len() >= queries * shape.key && tile.room.len() >= queries * KEYS && partial.out.len() >= queries * width);
@@ -168,6 +168,12 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         (tile.pages[page], of_page, page * shape.page + offset, LANES.min(shape.page - offset))
     };
     let count = groups.len();
+    // What is read next comes from memory while what is there is worked on: this block's values, and the keys after them.
+    for group in groups.clone() {
+        let (page, of_page, _, _) = place(group);
+        // SAFETY: as for the keys below; nothing is read.
+        s.prefetch(unsafe { tile.cache.values(page, tile.head, of_page) });
+    }
     let mut keys = [std::ptr::null::<C>(); BLOCK];
     for (i, group) in groups.clone().enumerate() {
         let (page, of_page, _, _) = place(group);
@@ -231,6 +237,11 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
             partial.sum[query] *= s.to_array(scale)[0];
         }
         partial.sum[query] += sum;
+    }
+    for group in groups.end..(groups.end + BLOCK).min(more) {
+        let (page, of_page, _, _) = place(group);
+        // SAFETY: as for the keys above; nothing is read.
+        s.prefetch(unsafe { tile.cache.keys(page, tile.head, of_page) });
     }
     let last = tile.positions.iter().copied().max().unwrap_or(0);
     for (i, group) in groups.enumerate() {

@@ -49,6 +49,18 @@ pub(crate) trait Simd: Copy {
     /// `x` where `a < b`, else `y`.
     fn where_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
 
+    /// Asks for numbers that will be read soon. A hint.
+    #[inline(always)]
+    fn prefetch<T>(self, x: &[T]) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..size_of_val(x)).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch touches nothing; the instruction is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(x.as_ptr().cast::<i8>().add(line)) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = x;
+    }
     /// All lanes.
     #[inline(always)]
     fn to_array(self, v: Self::V) -> [f32; LANES] {
