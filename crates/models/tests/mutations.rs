@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Outcome, gguf_file};
+use common::{Outcome, data, gguf_file};
 use onebit_formats::{Checkpoint, Meta, Source};
 use onebit_plan::{Batch, Device, Span};
 use onebit_reference::{Reference, check};
@@ -117,7 +117,7 @@ fn mutations() -> Outcome {
     let mut folders = vec![];
     let mut files = vec![];
     for name in ["llama", "qwen3_moe", "qwen3_5_text"] {
-        files.push(check::folder(name).ok_or("a fixture of tests/data is missing")?);
+        files.push(data(name));
         let folder = gguf_file(name, |_, _| {})?;
         files.push(folder.path().join("model.gguf"));
         folders.push(folder);

@@ -25,13 +25,13 @@ pub fn limits() -> Limits {
     Limits { batch: 64, outputs: 64, page: 8, pages: 24, slots: 3, kv: KvType::F32, exact: true }
 }
 
-/// The folder of the fixture `name`: copied into the crate `models`, or in the shared folder beside the repository
-/// (or where `ONEBIT_SHARED` says). Where there is none, says so on stderr, for the test to end.
+/// The folder of the fixture `name`: where `ONEBIT_SHARED` says, copied into the crate `models`, or in the shared folder beside
+/// the repository. Where there is none, says so on stderr, for the test to end.
 pub fn folder(name: &str) -> Option<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let shared = std::env::var_os("ONEBIT_SHARED").map_or_else(|| crates.join("../../shared"), PathBuf::from);
-    let places = [crates.join("models/tests/data"), shared.join("fixtures/data")];
-    let found = places.iter().map(|p| p.join(name)).find(|p| p.join("expected.safetensors").is_file());
+    let given = std::env::var_os("ONEBIT_SHARED").map(|p| PathBuf::from(p).join("fixtures/data"));
+    let places = [crates.join("models/tests/data"), crates.join("../../shared/fixtures/data")];
+    let found = given.iter().chain(&places).map(|p| p.join(name)).find(|p| p.join("expected.safetensors").is_file());
     if found.is_none() {
         eprintln!("SKIPPED: no fixture `{name}`; set ONEBIT_SHARED to the folder that holds fixtures/data");
     }

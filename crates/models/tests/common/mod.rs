@@ -5,17 +5,21 @@
 use onebit_formats::{Checkpoint, Meta, gguf, safetensors};
 use onebit_models::{Options, convert};
 use onebit_quants::WeightType;
-use onebit_reference::check;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     error::Error,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The fixture `name`, one of those that lie here.
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
 
 /// A tensor that a test may change.
 #[derive(Clone)]
@@ -33,9 +37,9 @@ pub fn tensors(checkpoint: &Checkpoint) -> Tensors {
     checkpoint.tensors.iter().map(|(name, t)| (name.clone(), raw(t))).collect()
 }
 
-/// A copy of the fixture `name` with changed settings and tensors. `name` must be one of those in `tests/data`.
+/// A copy of the fixture `name` with changed settings and tensors.
 pub fn folder(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)) -> Outcome<TempDir> {
-    let source = check::folder(name).ok_or("the fixture is not there")?;
+    let source = data(name);
     let checkpoint = Checkpoint::open(&source)?;
     let (mut config, mut tensors) = (checkpoint.config.clone(), tensors(&checkpoint));
     change(&mut config, &mut tensors);
@@ -54,7 +58,7 @@ pub fn folder(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tens
 
 /// The fixture `name` as `model.gguf` in a folder, with changed pairs and tensors.
 pub fn gguf_file(name: &str, change: impl FnOnce(&mut BTreeMap<String, Meta>, &mut Tensors)) -> Outcome<TempDir> {
-    let source = check::folder(name).ok_or("the fixture is not there")?;
+    let source = data(name);
     let out = tempfile::tempdir()?;
     let file = out.path().join("model.gguf");
     convert(&Checkpoint::open(&source)?, &file, &Options::default(), &mut |_| {})?;
