@@ -153,7 +153,9 @@ pub(crate) fn engine_at(
     let tokens = wanted.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
     let limits = limits(&plan, tokens, sequences, sequences, device.exact);
     let executable = load(model, device, &limits, progress)?;
-    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, ..Config::default() };
+    // What recurrent layers keep is not known at the ends of pages.
+    let prefix_reuse = plan.fixed_state() == 0;
+    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, prefix_reuse, ..Config::default() };
     Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
 }
 
