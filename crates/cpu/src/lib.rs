@@ -13,5 +13,5 @@ mod ops;
 pub mod pool;
 
 pub use device::Cpu;
-pub use machine::{available_memory, processor_name};
 pub use exec::profile::{Profile, ProfileRow};
+pub use machine::{available_memory, processor_name};
