@@ -7,7 +7,7 @@
 
 use onebit_cpu::{
     isa::Isa,
-    matmul::{Activations, Matrix, SharedRows, matmul},
+    matmul::{ActivationKind, Activations, Matrix, SharedRows, matmul},
     pool::Pool,
 };
 use onebit_quants::WeightType;
@@ -70,9 +70,9 @@ struct Case {
 }
 
 impl Case {
-    fn new(ty: WeightType, rows: usize, columns: usize, exact: bool, pool: &Pool) -> Self {
+    fn new(ty: WeightType, rows: usize, columns: usize, kind: ActivationKind, pool: &Pool) -> Self {
         let isa = Isa::detect();
-        let matrix = Matrix::from_bytes(ty, WIDTH, &weights(ty, rows * WIDTH), &isa, exact, pool).unwrap();
+        let matrix = Matrix::from_bytes(ty, WIDTH, &weights(ty, rows * WIDTH), &isa, kind, pool).unwrap();
         let mut x = Activations::new(matrix.activation(), columns, WIDTH, isa).unwrap();
         let row: Vec<f32> = (0..WIDTH).map(|i| (i as f32).sin()).collect();
         (0..columns).for_each(|c| x.set(c, &row));
@@ -100,17 +100,17 @@ fn main() {
     println!("{} threads, {}, reading {:.1} GB/s", pool.threads(), Isa::detect().level(), limit / 1e9);
     println!("{:8} {:>10} {:>48} {:>24}", "", "bytes", "GB/s of weights (share), columns 1, 2, 4, 8", "GMAC/s, 512 columns");
     for ty in types {
-        for exact in [false, true] {
-            if exact && ty.block_values() == 1 {
+        for (kind, name, runs) in [(ActivationKind::Int8, "", 5), (ActivationKind::Int16, " int16", 5), (ActivationKind::F32, " f32", 2)] {
+            if kind != ActivationKind::Int8 && ty.block_values() == 1 {
                 continue;
             }
-            let mut case = Case::new(ty, WEIGHTS / WIDTH / 16 * 16, 8, exact, &pool);
+            let mut case = Case::new(ty, WEIGHTS / WIDTH / 16 * 16, 8, kind, &pool);
             let bytes = case.matrix.resident_bytes();
-            let rates = [1, 2, 4, 8].map(|columns| bytes as f64 / case.time(columns, if exact { 2 } else { 5 }, &pool));
+            let rates = [1, 2, 4, 8].map(|columns| bytes as f64 / case.time(columns, runs, &pool));
             let rates = rates.map(|r| format!("{:5.1} ({:3.0}%)", r / 1e9, 100.0 * r / limit));
-            let mut prompt = Case::new(ty, 576, 512, exact, &pool);
-            let macs = (576 * 512 * WIDTH) as f64 / prompt.time(512, if exact { 2 } else { 6 }, &pool);
-            let name = format!("{}{}", ty.name(), if exact { " exact" } else { "" });
+            let mut prompt = Case::new(ty, 576, 512, kind, &pool);
+            let macs = (576 * 512 * WIDTH) as f64 / prompt.time(512, runs, &pool);
+            let name = format!("{}{name}", ty.name());
             println!("{name:14} {:>6.2} bits {} {:>12.1}", bytes as f64 * 8.0 / WEIGHTS as f64, rates.join(" "), macs / 1e9);
         }
     }

@@ -5,7 +5,7 @@
 
 use onebit_cpu::Cpu;
 use onebit_formats::Checkpoint;
-use onebit_plan::{Batch, Device, Executable, KvType, Limits, Span};
+use onebit_plan::{ActivationKind, Batch, Device, Executable, KvType, Limits, Span};
 use std::{
     error::Error,
     path::Path,
@@ -105,7 +105,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = onebit_models::load(&Checkpoint::open(Path::new(&s.model))?)?;
     let prompt = if s.ids.is_empty() { s.prompt } else { s.ids.len() };
     let pages = (s.depth + prompt + s.generate).div_ceil(64) + 1;
-    let limits = Limits { batch: s.batch, outputs: 1, page: 64, pages, slots: 1, kv: KvType::F16, exact: s.exact };
+    let limits = Limits {
+        batch: s.batch,
+        outputs: 1,
+        page: 64,
+        pages,
+        slots: 1,
+        kv: KvType::F16,
+        activations: if s.exact { ActivationKind::F32 } else { ActivationKind::Int8 },
+    };
     let memory = cpu.memory(&model, &limits);
     let start = Instant::now();
     let mut exe = cpu.load(model, &limits, &mut |_| {})?;

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_the_flag_that_helps() {
-        let limits = Limits { batch: 8, outputs: 8, page: 16, pages: 4, slots: 1, kv: Default::default(), exact: false };
+        let limits = Limits { batch: 8, outputs: 8, page: 16, pages: 4, slots: 1, kv: Default::default(), activations: Default::default() };
         let memory = Memory { weights: 100, kv: 50, slots: 10, scratch: 5 };
         assert!(fits(&limits, &memory, Some(165)).is_ok() && fits(&limits, &memory, None).is_ok());
         let flag = |memory: Memory, available| match fits(&limits, &memory, Some(available)) {

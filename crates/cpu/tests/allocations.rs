@@ -2,7 +2,7 @@
 
 use onebit_cpu::Cpu;
 use onebit_formats::Checkpoint;
-use onebit_plan::{Batch, Device, KvType, Limits, Span};
+use onebit_plan::{ActivationKind, Batch, Device, KvType, Limits, Span};
 use onebit_reference::check::{self, Expected};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -41,7 +41,7 @@ fn steps_allocate_nothing() -> Result<(), Box<dyn Error>> {
         let Some(folder) = check::folder(name) else { return Ok(()) };
         let model = onebit_models::load(&Checkpoint::open(&folder)?)?;
         let tokens = Expected::open(&folder)?.long;
-        let limits = Limits { kv: KvType::F16, exact: false, ..check::limits() };
+        let limits = Limits { kv: KvType::F16, activations: ActivationKind::Int16, ..check::limits() };
         let mut exe = Cpu::new(Some(2)).load(model, &limits, &mut |_| {})?;
         let (even, odd): (Vec<u32>, Vec<u32>) = (0..limits.pages as u32).partition(|p| p % 2 == 0);
         let mut all = || -> Result<(), Box<dyn Error>> {

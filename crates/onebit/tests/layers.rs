@@ -38,7 +38,8 @@ fn dependencies_point_one_way() {
         if name == "onebit" {
             continue;
         }
-        let (_, allowed) = MAY_KNOW.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("crate `{name}` is not in the table of layers"));
+        let (_, allowed) =
+            MAY_KNOW.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("crate `{name}` is not in the table of layers"));
         for line in table(manifest, "[dependencies]") {
             let Some(other) = line.strip_prefix("onebit-") else { continue };
             let other = other.split(['.', ' ', '=']).next().unwrap();
@@ -55,7 +56,10 @@ fn unsafe_code_is_forbidden_where_it_is_not_needed() {
         if UNSAFE.contains(&name.as_str()) {
             assert!(own.contains(&"unsafe_op_in_unsafe_fn = \"deny\""), "{name}");
         } else {
-            assert!(own.is_empty() && table(&manifest, "[lints]").contains(&"workspace = true"), "crate `{name}` must take the workspace's lints");
+            assert!(
+                own.is_empty() && table(&manifest, "[lints]").contains(&"workspace = true"),
+                "crate `{name}` must take the workspace's lints"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 use crate::{
-    Attention, Binary, CausalConv, Elementwise, Error, Experts, Function, GatedDelta, Kind, Mask, Model, Op, Plan, Result, Rope, Route, Rows, State,
-    StateId, Value, ValueInfo, Weight, WeightId, WeightInfo, WeightedBinary,
+    Attention, Binary, CausalConv, Elementwise, Error, Experts, Function, GatedDelta, Kind, Mask, Model, Op, Plan, Result, Rope, Route,
+    Rows, State, StateId, Value, ValueInfo, Weight, WeightId, WeightInfo, WeightedBinary,
 };
 use std::collections::HashMap;
 

@@ -17,7 +17,7 @@ mod rope;
 mod show;
 mod weight;
 
-pub use device::{Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Progress, Span};
+pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Progress, Span};
 pub use error::{Error, Result};
 pub use graph::{AttentionSpec, Graph, Resolve};
 pub use op::{Attention, Binary, CausalConv, Elementwise, Experts, Function, GatedDelta, Mask, Op, Route, Score, WeightedBinary};

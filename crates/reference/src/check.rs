@@ -11,7 +11,7 @@
 //! ```
 
 use onebit_formats::{Checkpoint, Error};
-use onebit_plan::{Batch, Device, DeviceError, Executable, KvType, Limits, Model, Span};
+use onebit_plan::{ActivationKind, Batch, Device, DeviceError, Executable, KvType, Limits, Model, Span};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ pub const BAR: f64 = 2e-4;
 
 /// Limits that make small models use their caches in earnest: pages of few tokens, keys and values in f32, exact arithmetic.
 pub fn limits() -> Limits {
-    Limits { batch: 64, outputs: 64, page: 8, pages: 24, slots: 3, kv: KvType::F32, exact: true }
+    Limits { batch: 64, outputs: 64, page: 8, pages: 24, slots: 3, kv: KvType::F32, activations: ActivationKind::F32 }
 }
 
 /// The folder of the fixture `name`: where `ONEBIT_SHARED` says, copied into the crate `models`, or in the shared folder beside

@@ -60,7 +60,7 @@ pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dy
     let nodes = fused(host, &model);
     let plan = model.plan.clone();
     let states = States::new(&plan, limits)?;
-    let weights = Weights::load(model, &nodes, limits.exact, host.isa, &host.pool, progress)?;
+    let weights = Weights::load(model, &nodes, limits.activations, host.isa, &host.pool, progress)?;
     let threads = host.pool.threads();
     let (stages, output) = compile(Parts { plan: &plan, limits, weights, states: &states, isa: host.isa, threads }, &nodes)?;
     let table = host.profile.table(stages.iter().map(Work::name).collect());

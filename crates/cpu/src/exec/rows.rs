@@ -211,7 +211,15 @@ mod tests {
         assert!(of(0) != of(1) && of(2) != of(0) && of(2) != of(1), "inputs and outputs are apart");
         assert!(of(3) == of(0) || of(3) == of(1), "what is dead is used again");
         assert!(of(4) != of(2) && of(4) != of(3) && layout.of[5].is_none());
-        let limits = Limits { batch: 3, outputs: 2, page: 16, pages: 1, slots: 1, kv: Default::default(), exact: true };
+        let limits = Limits {
+            batch: 3,
+            outputs: 2,
+            page: 16,
+            pages: 1,
+            slots: 1,
+            kv: Default::default(),
+            activations: onebit_plan::ActivationKind::F32,
+        };
         let places = layout.allocate(&plan, &limits).unwrap();
         let widths: Vec<usize> = places.iter().flatten().map(RowsOf::width).collect();
         assert_eq!(widths, [64, 64, 64, 128, 64, 64]);

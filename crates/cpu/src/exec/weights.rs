@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::{isa::Isa, matmul::Matrix, ops::experts::Expert, pool::Pool};
-use onebit_plan::{DeviceError, Edit, Model, Op, Progress, Weight, WeightId};
+use onebit_plan::{ActivationKind, DeviceError, Edit, Model, Op, Progress, Weight, WeightId};
 use std::{collections::HashMap, sync::Arc};
 
 /// What an op wants a weight to be.
@@ -88,7 +88,7 @@ impl Weights {
     pub(crate) fn load(
         model: Model,
         nodes: &[Node],
-        exact: bool,
+        kind: ActivationKind,
         isa: Isa,
         pool: &Pool,
         progress: &mut dyn FnMut(Progress),
@@ -100,7 +100,7 @@ impl Weights {
         progress(Progress { done, total });
         for (i, (weight, want)) in model.weights.into_iter().zip(wants).enumerate() {
             let bytes = weight.bytes();
-            let pack = |rows| Matrix::pack(&weight, rows, &isa, exact, pool);
+            let pack = |rows| Matrix::pack(&weight, rows, &isa, kind, pool);
             let it = match want {
                 None => None,
                 Some(Want::Vector) => Some(Loaded::Vector(weight.to_f32().into())),

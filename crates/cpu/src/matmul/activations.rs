@@ -2,78 +2,85 @@
 
 use super::{codes::BLOCK, memory::Memory};
 use crate::isa::{Isa, Level};
-use onebit_plan::DeviceError;
+use onebit_plan::{ActivationKind, DeviceError};
 
-/// How a matrix wants its columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ActivationKind {
-    /// f32 as they are.
-    F32,
-    /// Whole numbers from -127 to 127 with an f32 scale for each 32, the last padded with zeros.
-    Int8,
-}
-
-/// Thirty-two values of a column in [`ActivationKind::Int8`], with the sums that offsets of weights are multiplied by: one cache line.
+/// Thirty-two values of a column, rounded to whole numbers, with the sums that offsets of weights are multiplied by.
 ///
-/// The scale is the largest magnitude over 127, and codes are rounded to the nearest, ties to even. A block without a
-/// value above [`TINY`] is zero. A block with a NaN or an infinity has a NaN as its scale, so that every output that it
-/// has a part in is NaN, and no other.
+/// A value is `scale * Σ BASE^(PLANES - 1 - p) * codes[p]`, each code from -127 to 127: one plane holds 8 bits
+/// ([`ActivationKind::Int8`], one cache line), two hold 15 ([`ActivationKind::Int16`], two lines).
+///
+/// The scale is the largest magnitude over the largest number that the planes hold, and numbers are rounded to the nearest,
+/// ties to even. A block without a value above [`TINY`] is zero. A block with a NaN or an infinity has a NaN as its scale, so
+/// that every output that it has a part in is NaN, and no other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(64))]
-pub(super) struct Block {
-    /// Codes.
-    pub(super) codes: [i8; BLOCK],
+pub(super) struct Block<const PLANES: usize> {
+    /// Codes, the highest plane first.
+    pub(super) codes: [[i8; BLOCK]; PLANES],
     /// What one step is worth.
     pub(super) scale: f32,
-    /// Sum of all codes.
-    pub(super) sum: i32,
+    /// Sums of all codes.
+    pub(super) sum: [i32; PLANES],
     /// Sums of the first and the last 16 codes.
-    pub(super) sums: [i32; 2],
-    /// `scale * sum`.
+    pub(super) sums: [[i32; 2]; PLANES],
+    /// `scale` times the sum of all numbers.
     pub(super) weighted: f32,
-    /// `scale * sums`.
+    /// `scale` times the sums of the first and the last 16 numbers.
     pub(super) weighteds: [f32; 2],
 }
 
-/// Below this, 127 over the magnitude could overflow.
+/// What a step of the higher plane is worth in steps of the lower one: as many numbers as a code has, so that every
+/// number up to `127 * BASE` has two codes from -127 to 127.
+pub(super) const BASE: i32 = 254;
+
+/// Below this, the largest number over the magnitude could overflow.
 const TINY: f32 = 1e-30;
 
-impl Block {
-    /// Quantizes up to 32 values; values that are missing are zero. What the other ways to do it are compared with.
-    pub(super) fn quantize(x: &[f32]) -> Self {
-        let mut codes = [0; BLOCK];
+impl<const PLANES: usize> Block<PLANES> {
+    /// The largest number that the planes hold.
+    const LARGEST: f32 = if PLANES == 1 { 127.0 } else { (127 * BASE) as f32 };
+
+    /// A block of 32 values. Plain loops, which become vectors where this is inlined into a function that has them.
+    #[inline(always)]
+    pub(super) fn quantize(x: &[f32; BLOCK]) -> Self {
         // As integers, magnitudes order as numbers do, with infinities and NaNs above all.
-        let largest = x.iter().map(|v| v.to_bits() & 0x7fff_ffff).max().map_or(0.0, f32::from_bits);
-        let (scale, inverse) = scale(largest);
+        let largest = f32::from_bits(x.iter().fold(0, |m, v| m.max(v.to_bits() & 0x7fff_ffff)));
+        let (scale, inverse) = scale(largest, Self::LARGEST);
+        let mut codes = [[0; BLOCK]; PLANES];
         if inverse != 0.0 {
-            for (q, v) in codes.iter_mut().zip(x) {
-                *q = (v * inverse).round_ties_even() as i8;
+            for (i, v) in x.iter().enumerate() {
+                let number = v * inverse;
+                if PLANES == 1 {
+                    codes[0][i] = number.round_ties_even() as i8;
+                } else {
+                    let number = number.round_ties_even();
+                    let high = (number * (1.0 / BASE as f32)).round_ties_even();
+                    codes[0][i] = high as i8;
+                    codes[1][i] = (number - high * BASE as f32) as i8;
+                }
             }
         }
-        let (first, last) = codes.split_at(BLOCK / 2);
-        Self::new(codes, scale, [first, last].map(|half| half.iter().map(|q| i32::from(*q)).sum()))
-    }
-    /// Whether all is the same, NaNs included.
-    #[cfg(test)]
-    pub(super) fn same(&self, other: &Self) -> bool {
-        let floats = |b: &Self| [b.scale, b.weighted, b.weighteds[0], b.weighteds[1]].map(|v| if v.is_nan() { 1 } else { v.to_bits() });
-        (self.codes, self.sum, self.sums, floats(self)) == (other.codes, other.sum, other.sums, floats(other))
+        let half = |codes: &[i8]| codes.iter().map(|q| i32::from(*q)).sum();
+        let sums = codes.map(|plane| [half(&plane[..BLOCK / 2]), half(&plane[BLOCK / 2..])]);
+        Self::new(codes, scale, sums)
     }
     /// Codes with their sums, of the first half and the last.
     #[inline(always)]
-    pub(super) fn new(codes: [i8; BLOCK], scale: f32, sums: [i32; 2]) -> Self {
-        let sum = sums[0] + sums[1];
-        Self { codes, scale, sum, sums, weighted: scale * sum as f32, weighteds: sums.map(|s| scale * s as f32) }
+    pub(super) fn new(codes: [[i8; BLOCK]; PLANES], scale: f32, sums: [[i32; 2]; PLANES]) -> Self {
+        let numbers = sums.iter().fold([0, 0], |above, s| [above[0] * BASE + s[0], above[1] * BASE + s[1]]);
+        let weighteds = numbers.map(|n| scale * n as f32);
+        Self { codes, scale, sum: sums.map(|s| s[0] + s[1]), sums, weighted: scale * (numbers[0] + numbers[1]) as f32, weighteds }
     }
 }
 
-/// The scale of a block from its largest magnitude, and what values are multiplied by: zero where codes are all zero.
+/// The scale of a block from its largest magnitude and the number that stands for it, and what values are multiplied by:
+/// zero where codes are all zero.
 #[inline(always)]
-pub(super) fn scale(largest: f32) -> (f32, f32) {
+pub(super) fn scale(largest: f32, number: f32) -> (f32, f32) {
     match largest {
         l if !l.is_finite() => (f32::NAN, 0.0),
         l if l < TINY => (0.0, 0.0),
-        l => (l / 127.0, 127.0 / l),
+        l => (l / number, number / l),
     }
 }
 
@@ -94,7 +101,8 @@ impl Activations {
         let blocks = width.div_ceil(BLOCK);
         let bytes = match kind {
             ActivationKind::F32 => blocks * BLOCK * size_of::<f32>(),
-            ActivationKind::Int8 => blocks * size_of::<Block>(),
+            ActivationKind::Int8 => blocks * size_of::<Block<1>>(),
+            ActivationKind::Int16 => blocks * size_of::<Block<2>>(),
         };
         // An odd number of cache lines, so that the same place of several columns is never in the same set of the cache.
         let lines = bytes.div_ceil(64) | 1;
@@ -123,10 +131,10 @@ impl Activations {
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
-    /// The blocks of an int8 column.
+    /// The blocks of a column in the kind that has `PLANES` planes.
     #[cfg(test)]
-    pub(super) fn blocks(&mut self, column: usize) -> &[Block] {
-        assert_eq!(self.kind, ActivationKind::Int8);
+    pub(super) fn blocks<const PLANES: usize>(&mut self, column: usize) -> &[Block<PLANES>] {
+        assert_eq!(self.kind, if PLANES == 1 { ActivationKind::Int8 } else { ActivationKind::Int16 });
         // SAFETY: a column holds so many blocks, and is borrowed.
         unsafe { std::slice::from_raw_parts(self.column(column).cast(), self.width.div_ceil(BLOCK)) }
     }
@@ -160,29 +168,54 @@ impl Activations {
         match self.kind {
             // SAFETY: the column has room for `width` f32, and nobody else uses these now. What lies beyond `width` stays zero.
             ActivationKind::F32 => unsafe { p.cast::<f32>().add(start).copy_from_nonoverlapping(x.as_ptr(), x.len()) },
-            ActivationKind::Int8 => {
-                // SAFETY: as above, with one `Block` for each 32 values; every bit pattern is a `Block`.
-                let blocks = unsafe { std::slice::from_raw_parts_mut(p.cast::<Block>().add(start / BLOCK), x.len().div_ceil(BLOCK)) };
-                quantize(self.isa, x, blocks);
-            }
+            // SAFETY: as above, with one block for each 32 values; every bit pattern is a block.
+            ActivationKind::Int8 => unsafe { quantize::<1>(self.isa, p, start, x) },
+            // SAFETY: as above.
+            ActivationKind::Int16 => unsafe { quantize::<2>(self.isa, p, start, x) },
         }
     }
 }
 
-/// Quantizes a row.
-fn quantize(isa: Isa, x: &[f32], out: &mut [Block]) {
+/// Quantizes values `start..` of the column at `p`.
+///
+/// # Safety
+/// The column has room for the blocks, and nobody else uses them now.
+unsafe fn quantize<const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &[f32]) {
     let (whole, rest) = x.as_chunks::<BLOCK>();
+    // SAFETY: the caller's promise.
+    let out = unsafe { std::slice::from_raw_parts_mut(p.cast::<Block<PLANES>>().add(start / BLOCK), x.len().div_ceil(BLOCK)) };
     let (blocks, last) = out.split_at_mut(whole.len());
     match isa.level() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Isa` stands for the instructions being there.
-        Level::Avx512 => unsafe { super::avx512::quantize(whole, blocks) },
+        Level::Avx512 => unsafe { quantize_avx512(whole, blocks) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Level::Avx2 => unsafe { super::avx2::quantize(whole, blocks) },
-        _ => whole.iter().zip(blocks).for_each(|(x, out)| *out = Block::quantize(x)),
+        Level::Avx2 => unsafe { quantize_avx2(whole, blocks) },
+        _ => quantize_all(whole, blocks),
     }
     if let Some(last) = last.first_mut() {
-        *last = Block::quantize(rest);
+        let mut padded = [0.0; BLOCK];
+        padded[..rest.len()].copy_from_slice(rest);
+        *last = Block::quantize(&padded);
     }
+}
+
+#[inline(always)]
+fn quantize_all<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
+    for (x, out) in x.iter().zip(out) {
+        *out = Block::quantize(x);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn quantize_avx2<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
+    quantize_all(x, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+fn quantize_avx512<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
+    quantize_all(x, out);
 }

@@ -1,10 +1,6 @@
 //! [`Simd`] with AVX2, FMA and F16C: a panel's 16 rows in two registers.
 
-use super::{
-    activations::{Block, scale},
-    codes::BLOCK,
-    simd::Simd,
-};
+use super::simd::Simd;
 use std::arch::x86_64::*;
 
 /// Eight lanes in one register.
@@ -134,42 +130,4 @@ impl Simd for Avx2 {
 unsafe fn four(x: *const i8, g: usize) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe { _mm256_set1_epi32(x.add(4 * g).cast::<i32>().read_unaligned()) }
-}
-
-/// [`Block::quantize`] for whole blocks, with the same results.
-///
-/// # Safety
-/// The instructions are there.
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn quantize(x: &[[f32; BLOCK]], out: &mut [Block]) {
-    let magnitude = _mm256_set1_epi32(0x7fff_ffff);
-    for (x, out) in x.iter().zip(out) {
-        let at = x.as_ptr();
-        // SAFETY: 8 of 32 values each.
-        let v = unsafe { [_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8)), _mm256_loadu_ps(at.add(16)), _mm256_loadu_ps(at.add(24))] };
-        let sizes = v.map(|v| _mm256_and_si256(_mm256_castps_si256(v), magnitude));
-        let largest = _mm256_max_epu32(_mm256_max_epu32(sizes[0], sizes[1]), _mm256_max_epu32(sizes[2], sizes[3]));
-        let largest = _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256::<1>(largest));
-        let largest = _mm_max_epu32(largest, _mm_unpackhi_epi64(largest, largest));
-        let largest = _mm_max_epu32(largest, _mm_shuffle_epi32::<1>(largest));
-        let (scale, inverse) = scale(f32::from_bits(_mm_cvtsi128_si32(largest) as u32));
-        if inverse == 0.0 {
-            *out = Block::new([0; BLOCK], scale, [0; 2]);
-            continue;
-        }
-        // Conversions round to nearest, ties to even, as the processor is set.
-        let q = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(inverse))));
-        // Packing works within 128-bit halves: dwords 0, 4, 1, 5, 2, 6, 3, 7 are then in order.
-        let words = [_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])];
-        let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words[0], words[1]), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        let mut codes = [0; BLOCK];
-        // SAFETY: 32 codes.
-        unsafe { _mm256_storeu_si256(codes.as_mut_ptr().cast(), bytes) };
-        let sum = |v: __m256i| {
-            let v = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
-            let v = _mm_add_epi32(v, _mm_unpackhi_epi64(v, v));
-            _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<1>(v)))
-        };
-        *out = Block::new(codes, scale, [sum(_mm256_add_epi32(q[0], q[1])), sum(_mm256_add_epi32(q[2], q[3]))]);
-    }
 }

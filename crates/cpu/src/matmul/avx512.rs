@@ -1,10 +1,6 @@
 //! [`Simd`] with AVX-512 F, BW, VL, DQ and VNNI: a panel's 16 rows in one register.
 
-use super::{
-    activations::{Block, scale},
-    codes::BLOCK,
-    simd::Simd,
-};
+use super::simd::Simd;
 use std::arch::x86_64::*;
 
 /// Sixteen lanes in one register.
@@ -106,34 +102,5 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
         unsafe { _mm512_fmadd_ps(a, b, c) }
-    }
-}
-
-/// [`Block::quantize`] for whole blocks, with the same results.
-///
-/// # Safety
-/// The instructions are there.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub(super) unsafe fn quantize(x: &[[f32; BLOCK]], out: &mut [Block]) {
-    let magnitude = _mm512_set1_epi32(0x7fff_ffff);
-    for (x, out) in x.iter().zip(out) {
-        // SAFETY: 16 of 32 values each.
-        let v = unsafe { [_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16))] };
-        let sizes = v.map(|v| _mm512_and_si512(_mm512_castps_si512(v), magnitude));
-        let largest = _mm512_reduce_max_epu32(_mm512_max_epu32(sizes[0], sizes[1]));
-        let (scale, inverse) = scale(f32::from_bits(largest));
-        if inverse == 0.0 {
-            *out = Block::new([0; BLOCK], scale, [0; 2]);
-            continue;
-        }
-        // Conversions round to nearest, ties to even, as the processor is set.
-        let q = v.map(|v| _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(inverse))));
-        let mut codes = [0; BLOCK];
-        // SAFETY: 16 of 32 codes each.
-        unsafe {
-            _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(q[0]));
-            _mm_storeu_si128(codes.as_mut_ptr().add(16).cast(), _mm512_cvtepi32_epi8(q[1]));
-        }
-        *out = Block::new(codes, scale, q.map(|q| _mm512_reduce_add_epi32(q)));
     }
 }

@@ -1,7 +1,6 @@
 //! Which layout and kernels a weight type gets.
 
 use super::{
-    activations::ActivationKind,
     codes::{BLOCK, Bits2, Bits4, Bits5, Bits6, Bits8, Codes},
     dense::{Bf16, Decoded, Dense, F16, F32},
     integer::Integer,
@@ -10,6 +9,7 @@ use super::{
     simd::ROWS,
 };
 use crate::isa::Isa;
+use onebit_plan::ActivationKind;
 use onebit_quants::WeightType;
 use std::ops::RangeInclusive;
 
@@ -28,8 +28,8 @@ pub(super) struct Form {
     pub(super) put_codes: fn(&mut [u8], usize, &[u8; BLOCK]),
     /// Writes the scales of a block of the weight type.
     pub(super) put_scales: fn(&mut [u8], u32, usize, usize, &Source<'_>),
-    integer: fn(Isa) -> Kernels,
-    exact: fn(Isa) -> Kernels,
+    /// For each kind of columns: f32, 16 bits, 8 bits.
+    kernels: [fn(Isa) -> Kernels; 3],
 }
 
 /// Codes that a form can hold: from `-zero` to `last`.
@@ -49,8 +49,11 @@ const fn form<C: Codes, K: Scales>() -> Form {
         plane: K::bytes,
         put_codes: C::put,
         put_scales: K::put,
-        integer: Kernels::new::<Integer<C, K>, Decoded<C, K>>,
-        exact: Kernels::new::<Dense<Decoded<C, K>>, Decoded<C, K>>,
+        kernels: [
+            Kernels::new::<Dense<Decoded<C, K>>, Decoded<C, K>>,
+            Kernels::new::<Integer<C, K, 2>, Decoded<C, K>>,
+            Kernels::new::<Integer<C, K, 1>, Decoded<C, K>>,
+        ],
     }
 }
 
@@ -63,8 +66,7 @@ const fn float(bytes: usize, kernels: fn(Isa) -> Kernels) -> Form {
         plane: |_, _| 0,
         put_codes: |_, _, _| {},
         put_scales: |_, _, _, _, _| {},
-        integer: kernels,
-        exact: kernels,
+        kernels: [kernels; 3],
     }
 }
 
@@ -125,12 +127,17 @@ impl Form {
         let panel = (plane + (self.plane)(blocks, span)).next_multiple_of(64);
         Geometry { panel, plane, blocks, span, step: panel / blocks.max(1) }
     }
-    /// How columns are given to its products.
-    pub(super) fn activation(&self, exact: bool) -> ActivationKind {
-        if exact || self.codes.is_none() { ActivationKind::F32 } else { ActivationKind::Int8 }
+    /// How columns are given to its products, where `wish` is what codes are multiplied with.
+    pub(super) fn activation(&self, wish: ActivationKind) -> ActivationKind {
+        if self.codes.is_none() { ActivationKind::F32 } else { wish }
     }
-    /// What runs its products.
-    pub(super) fn kernels(&self, isa: Isa, exact: bool) -> Kernels {
-        if exact { (self.exact)(isa) } else { (self.integer)(isa) }
+    /// What runs its products with columns of a kind.
+    pub(super) fn kernels(&self, isa: Isa, kind: ActivationKind) -> Kernels {
+        let index = match kind {
+            ActivationKind::F32 => 0,
+            ActivationKind::Int16 => 1,
+            ActivationKind::Int8 => 2,
+        };
+        (self.kernels[index])(isa)
     }
 }

@@ -27,7 +27,8 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-pub use activations::{ActivationKind, Activations};
+pub use activations::Activations;
+pub use onebit_plan::ActivationKind;
 
 use kernel::{Geometry, Kernels, Task};
 use memory::Memory;

@@ -10,7 +10,7 @@ use super::{
     simd::ROWS,
 };
 use crate::{isa::Isa, pool::Pool};
-use onebit_plan::{DeviceError, Edit, Weight};
+use onebit_plan::{ActivationKind, DeviceError, Edit, Weight};
 use onebit_quants::{Codes, WeightType};
 use std::{ops::Range, sync::Mutex};
 
@@ -26,10 +26,10 @@ pub(super) struct Rows<'a> {
 }
 
 impl Matrix {
-    /// Packs the flattened rows `rows` of a weight, for example one expert's of a stack; with `exact`, for f32 columns.
+    /// Packs the flattened rows `rows` of a weight, for example one expert's of a stack; for columns rounded as `kind` says.
     ///
     /// The weight's mapped pages are not needed afterwards; see [`Weight::release`].
-    pub fn pack(weight: &Weight, rows: Range<usize>, isa: &Isa, exact: bool, pool: &Pool) -> Result<Self, DeviceError> {
+    pub fn pack(weight: &Weight, rows: Range<usize>, isa: &Isa, kind: ActivationKind, pool: &Pool) -> Result<Self, DeviceError> {
         let bytes = weight.row_bytes();
         if rows.start > rows.end || rows.end > weight.rows() || bytes == 0 {
             let (ty, shape) = (weight.ty, &weight.shape);
@@ -51,20 +51,27 @@ impl Matrix {
             &run[(row - first) * bytes..][..bytes]
         };
         let from = Rows { name: &weight.name, ty: weight.ty, columns: weight.columns(), rows: rows.len(), row: &row, edit: weight.edit };
-        from.pack(*isa, exact, pool)
+        from.pack(*isa, kind, pool)
     }
 }
 
 impl Matrix {
     /// Packs a matrix from its stored bytes, row by row, as [`Matrix::pack`] does with a weight's.
-    pub fn from_bytes(ty: WeightType, columns: usize, bytes: &[u8], isa: &Isa, exact: bool, pool: &Pool) -> Result<Self, DeviceError> {
+    pub fn from_bytes(
+        ty: WeightType,
+        columns: usize,
+        bytes: &[u8],
+        isa: &Isa,
+        kind: ActivationKind,
+        pool: &Pool,
+    ) -> Result<Self, DeviceError> {
         let len = ty.bytes_for(columns).filter(|len| *len > 0 && bytes.len().is_multiple_of(*len));
         let Some(len) = len else {
             return Err(DeviceError::Unsupported(format!("{} bytes are no rows of {columns} values ({ty})", bytes.len())));
         };
         let row = |row: usize| &bytes[row * len..][..len];
         let from = Rows { name: "matrix", ty, columns, rows: bytes.len() / len, row: &row, edit: Edit::None };
-        from.pack(*isa, exact, pool)
+        from.pack(*isa, kind, pool)
     }
 }
 
@@ -99,7 +106,7 @@ impl Panels<'_> {
 }
 
 impl Rows<'_> {
-    pub(super) fn pack(&self, isa: Isa, exact: bool, pool: &Pool) -> Result<Matrix, DeviceError> {
+    pub(super) fn pack(&self, isa: Isa, kind: ActivationKind, pool: &Pool) -> Result<Matrix, DeviceError> {
         let unsupported = || {
             let what = format!("`{}`: {} rows of {} values ({}) cannot be packed", self.name, self.rows, self.columns, self.ty);
             DeviceError::Unsupported(what)
@@ -123,8 +130,8 @@ impl Rows<'_> {
         Ok(Matrix {
             rows: self.rows,
             columns: self.columns,
-            activation: form.activation(exact),
-            kernels: form.kernels(isa, exact),
+            activation: form.activation(kind),
+            kernels: form.kernels(isa, kind),
             geometry,
             memory,
         })

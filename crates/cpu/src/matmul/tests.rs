@@ -1,6 +1,10 @@
 //! Every instruction set, form and number of columns against the definitions, bit by bit.
 
-use super::{activations::Block, codes::BLOCK, *};
+use super::{
+    activations::{BASE, Block},
+    codes::BLOCK,
+    *,
+};
 use crate::{
     isa::{Isa, Level},
     pool::Pool,
@@ -74,24 +78,24 @@ impl Weights {
         self.ty.decode(self.row(row), &mut out);
         out
     }
-    fn pack(&self, isa: Isa, exact: bool, pool: &Pool) -> Matrix {
-        Matrix::from_bytes(self.ty, self.columns, &self.bytes, &isa, exact, pool).unwrap()
+    fn pack(&self, isa: Isa, kind: ActivationKind, pool: &Pool) -> Matrix {
+        Matrix::from_bytes(self.ty, self.columns, &self.bytes, &isa, kind, pool).unwrap()
     }
-    /// The product of a row with an int8 column, by its definition.
-    fn integer(&self, row: usize, x: &[Block]) -> f32 {
+    /// The product of a row with a column of whole numbers, by its definition.
+    fn integer(&self, row: usize, x: &[(f32, Vec<i32>)]) -> f32 {
         let (mut sum, mut codes) = (0.0f32, Codes::default());
         let per_block = self.ty.block_values() / BLOCK;
         for (i, bytes) in self.row(row).chunks(self.ty.block_bytes()).enumerate() {
             (self.ty.info().codes.unwrap())(bytes, &mut codes);
             let group = codes.group.min(BLOCK);
             for start in (0..self.ty.block_values()).step_by(group) {
-                let x = &x[i * per_block + start / BLOCK];
+                let (step, numbers) = &x[i * per_block + start / BLOCK];
                 let scale = codes.scales[start / codes.group];
-                let xs = &x.codes[start % BLOCK..][..group];
-                let dot: i32 = codes.codes[start..].iter().zip(xs).map(|(q, x)| i32::from(*q) * i32::from(*x)).sum();
-                sum = (dot as f32).mul_add(scale * x.scale, sum);
-                let total: i32 = xs.iter().map(|x| i32::from(*x)).sum();
-                sum = codes.offsets[start / codes.group].mul_add(x.scale * total as f32, sum);
+                let xs = &numbers[start % BLOCK..][..group];
+                let dot: i32 = codes.codes[start..].iter().zip(xs).map(|(q, x)| i32::from(*q) * x).sum();
+                sum = (dot as f32).mul_add(scale * step, sum);
+                let total: i32 = xs.iter().sum();
+                sum = codes.offsets[start / codes.group].mul_add(step * total as f32, sum);
             }
         }
         sum
@@ -110,8 +114,40 @@ impl Weights {
     }
 }
 
-fn quantized(x: &[f32]) -> Vec<Block> {
-    x.chunks(BLOCK).map(Block::quantize).collect()
+const ROUNDED: [ActivationKind; 2] = [ActivationKind::Int8, ActivationKind::Int16];
+
+/// The largest number of a kind of columns.
+fn largest(kind: ActivationKind) -> i32 {
+    if kind == ActivationKind::Int8 { 127 } else { 127 * BASE }
+}
+
+/// A column's steps and whole numbers, block by block, by definition.
+fn quantized(kind: ActivationKind, x: &[f32]) -> Vec<(f32, Vec<i32>)> {
+    let block = |x: &[f32]| {
+        let top = x.iter().fold(0.0f32, |m, v| if m.is_nan() || v.is_nan() { f32::NAN } else { m.max(v.abs()) });
+        if !top.is_finite() || top < 1e-30 {
+            return (if top.is_finite() { 0.0 } else { f32::NAN }, vec![0; BLOCK]);
+        }
+        let inverse = largest(kind) as f32 / top;
+        let mut numbers: Vec<i32> = x.iter().map(|v| (v * inverse).round_ties_even() as i32).collect();
+        numbers.resize(BLOCK, 0);
+        (top / largest(kind) as f32, numbers)
+    };
+    x.chunks(BLOCK).map(block).collect()
+}
+
+/// The numbers that a block's planes stand for, its codes being in range and its sums right.
+fn numbers<const PLANES: usize>(block: &Block<PLANES>) -> Vec<i32> {
+    assert!(block.codes.as_flattened().iter().all(|q| *q != i8::MIN));
+    for (plane, codes) in block.codes.iter().enumerate() {
+        let halves = [0, 16].map(|at| codes[at..at + 16].iter().map(|q| i32::from(*q)).sum::<i32>());
+        assert_eq!((block.sums[plane], block.sum[plane]), (halves, halves[0] + halves[1]));
+    }
+    let numbers: Vec<i32> = (0..BLOCK).map(|i| block.codes.iter().fold(0, |above, plane| above * BASE + i32::from(plane[i]))).collect();
+    let weighted = |of: &[i32]| (block.scale * of.iter().sum::<i32>() as f32).to_bits();
+    let floats = [block.weighted, block.weighteds[0], block.weighteds[1]].map(f32::to_bits);
+    assert!(block.scale.is_nan() || floats == [&numbers[..], &numbers[..16], &numbers[16..]].map(weighted));
+    numbers
 }
 
 /// All products of a matrix, rows divided into `parts`, columns taken `batch` at a time.
@@ -143,17 +179,17 @@ fn activations(kind: ActivationKind, columns: &[Vec<f32>], isa: Isa) -> Activati
 }
 
 /// Checks all ways to multiply `weights` with 11 columns; tells how many rows of 11 were compared.
-fn check(weights: &Weights, exact: bool, want: &dyn Fn(usize, &[f32]) -> f32) {
+fn check(weights: &Weights, kind: ActivationKind, want: &dyn Fn(usize, &[f32]) -> f32) {
     let (pool, mut random) = (Pool::new(2), Random(weights.columns as u64));
     let columns: Vec<Vec<f32>> = (0..11).map(|_| random.column(weights.columns)).collect();
     let want: Vec<Vec<f32>> = columns.iter().map(|x| (0..weights.rows).map(|r| want(r, x)).collect()).collect();
     for isa in levels() {
-        let matrix = weights.pack(isa, exact, &pool);
+        let matrix = weights.pack(isa, kind, &pool);
         let x = activations(matrix.activation(), &columns, isa);
         for (parts, batch) in [(1, 11), (1, 1), (3, 2), (2, 3), (1, 7), (2, 8)] {
             let got = product(&matrix, &x, parts, batch);
             let ty = weights.ty;
-            assert_eq!(bits(&got), bits(&want), "{ty}, {}, exact {exact}, {parts} parts, {batch} columns", isa.level());
+            assert_eq!(bits(&got), bits(&want), "{ty}, {}, {kind:?}, {parts} parts, {batch} columns", isa.level());
         }
     }
 }
@@ -167,7 +203,9 @@ fn integer_products_are_as_defined() {
     for ty in types(true) {
         for (rows, values) in [(37, 576), (16, 32), (1, 768)] {
             let weights = Weights::random(ty, rows, values / ty.block_values().min(values), rows as u64);
-            check(&weights, false, &|row, x| weights.integer(row, &quantized(x)));
+            for kind in ROUNDED {
+                check(&weights, kind, &|row, x| weights.integer(row, &quantized(kind, x)));
+            }
         }
     }
 }
@@ -176,7 +214,7 @@ fn integer_products_are_as_defined() {
 fn exact_products_are_as_defined() {
     for ty in types(true) {
         let weights = Weights::random(ty, 37, 576 / ty.block_values().min(576), 3);
-        check(&weights, true, &|row, x| weights.exact(row, x));
+        check(&weights, ActivationKind::F32, &|row, x| weights.exact(row, x));
     }
 }
 
@@ -185,8 +223,8 @@ fn products_of_floats_are_as_defined() {
     for ty in types(false) {
         for (rows, columns) in [(37, 576), (3, 7), (16, 33)] {
             let weights = Weights::random(ty, rows, columns, 5);
-            for exact in [false, true] {
-                check(&weights, exact, &|row, x| weights.exact(row, x));
+            for kind in [ActivationKind::F32, ActivationKind::Int8] {
+                check(&weights, kind, &|row, x| weights.exact(row, x));
             }
         }
     }
@@ -198,7 +236,7 @@ fn rows_decode_exactly() {
     for ty in onebit_quants::ALL.iter().copied() {
         let weights = Weights::random(ty, 21, 512 / ty.block_values(), 7);
         for isa in levels() {
-            let matrix = weights.pack(isa, false, &pool);
+            let matrix = weights.pack(isa, ActivationKind::Int8, &pool);
             for row in [0, 15, 16, 20] {
                 let mut got = vec![0.0; weights.columns];
                 matrix.row_f32(row, &mut got);
@@ -208,16 +246,16 @@ fn rows_decode_exactly() {
     }
 }
 
-/// Rounding activations to int8 moves each by at most half a step, so that a product moves by at most `Σ |w| * step / 2`.
+/// Rounding activations moves each by at most half a step, so that a product moves by at most `Σ |w| * step / 2`.
 #[test]
 fn integer_products_are_near_exact_ones() {
     let (pool, isa) = (Pool::new(2), Isa::detect());
-    for ty in types(true) {
+    for (ty, kind) in types(true).flat_map(|ty| ROUNDED.map(|kind| (ty, kind))) {
         let weights = Weights::random(ty, 33, 1536 / ty.block_values(), 11);
         let columns = vec![Random(1).column(weights.columns)];
-        let steps: Vec<f64> = quantized(&columns[0]).iter().map(|b| f64::from(b.scale)).collect();
-        let matrix = weights.pack(isa, false, &pool);
-        let got = product(&matrix, &activations(ActivationKind::Int8, &columns, isa), 1, 1);
+        let steps: Vec<f64> = quantized(kind, &columns[0]).iter().map(|b| f64::from(b.0)).collect();
+        let matrix = weights.pack(isa, kind, &pool);
+        let got = product(&matrix, &activations(kind, &columns, isa), 1, 1);
         for (row, got) in got[0].iter().enumerate() {
             let w: Vec<f64> = weights.decoded(row).into_iter().map(f64::from).collect();
             let want: f64 = w.iter().zip(&columns[0]).map(|(w, x)| w * f64::from(*x)).sum();
@@ -236,8 +274,9 @@ fn numbers_that_are_none_stay_in_their_column() {
     for ty in [onebit_quants::Q4_0, onebit_quants::Q4_1, onebit_quants::Q8_0, onebit_quants::F16] {
         let weights = Weights::random(ty, 19, 96 / ty.block_values(), 13);
         for isa in levels() {
-            for exact in [false, true] {
-                let matrix = weights.pack(isa, exact, &pool);
+            for kind in [ActivationKind::F32, ActivationKind::Int16, ActivationKind::Int8] {
+                let exact = kind == ActivationKind::F32;
+                let matrix = weights.pack(isa, kind, &pool);
                 let mut columns = vec![Random(2).column(96); 9];
                 let clean = product(&matrix, &activations(matrix.activation(), &columns, isa), 1, 9);
                 columns[2][40] = f32::NAN;
@@ -259,7 +298,7 @@ fn numbers_that_are_none_stay_in_their_column() {
 fn what_does_not_fit_is_refused() {
     let (pool, isa) = (Pool::new(1), Isa::detect());
     let weights = Weights::random(onebit_quants::Q8_0, 20, 2, 1);
-    let matrix = weights.pack(isa, false, &pool);
+    let matrix = weights.pack(isa, ActivationKind::Int8, &pool);
     let refused = |x: &Activations, columns, rows| {
         let mut y = vec![0.0; 2 * 20];
         // SAFETY: `y` is that large, and lives on.
@@ -283,8 +322,17 @@ fn blocks_quantize_as_defined() {
     // Steps of 2; halves go to the even neighbour.
     let mut codes = [0; BLOCK];
     (codes[0], codes[1], codes[2], codes[3], codes[16], codes[31]) = (-127, 2, 4, 0, 63, 0);
-    let want = Block { codes, scale: 2.0, sum: -58, sums: [-121, 63], weighted: -116.0, weighteds: [-242.0, 126.0] };
+    let want = Block { codes: [codes], scale: 2.0, sum: [-58], sums: [[-121, 63]], weighted: -116.0, weighteds: [-242.0, 126.0] };
     assert_eq!(Block::quantize(&x), want);
+
+    // Steps of 1/127, so that numbers are 127 times the values: 7 is 889, or 4 * 254 - 127 (a tie that goes to the even 4).
+    let mut codes = [[0; BLOCK]; 2];
+    for (i, high, low) in [(0, -127, 0), (1, 2, 127), (2, 4, -127), (3, 0, -127), (16, 63, 114), (31, 0, 114)] {
+        (codes[0][i], codes[1][i]) = (high, low);
+    }
+    let got = Block::quantize(&x);
+    assert_eq!(got.codes, codes);
+    assert_eq!((got.scale, got.sums), (254.0 / 32258.0, [[-121, 63], [-127, 228]]));
 }
 
 fn any_float() -> impl Strategy<Value = f32> {
@@ -294,11 +342,19 @@ fn any_float() -> impl Strategy<Value = f32> {
 proptest! {
     #[test]
     fn quantizers_agree(x in proptest::collection::vec(any_float(), 1..200)) {
-        let want = quantized(&x);
         for isa in levels() {
-            let mut a = activations(ActivationKind::Int8, std::slice::from_ref(&x), isa);
-            let same = a.blocks(0).iter().zip(&want).all(|(a, b)| a.same(b));
-            prop_assert!(same, "{}: {:?} for {:?}", isa.level(), a.blocks(0), want);
+            let same = |(scale, got): (f32, Vec<i32>), want: &(f32, Vec<i32>)| {
+                got == want.1 && (scale == want.0 || scale.is_nan() && want.0.is_nan())
+            };
+            let column = std::slice::from_ref(&x);
+            let mut eight = activations(ActivationKind::Int8, column, isa);
+            for (got, want) in eight.blocks::<1>(0).iter().zip(quantized(ActivationKind::Int8, &x)) {
+                prop_assert!(same((got.scale, numbers(got)), &want), "{}: {got:?} for {want:?}", isa.level());
+            }
+            let mut sixteen = activations(ActivationKind::Int16, column, isa);
+            for (got, want) in sixteen.blocks::<2>(0).iter().zip(quantized(ActivationKind::Int16, &x)) {
+                prop_assert!(same((got.scale, numbers(got)), &want), "{}: {got:?} for {want:?}", isa.level());
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use onebit_engine::sampler::{Sampler, Scratch};
 use onebit_engine::{Event, Finish, Request, Stream, Vocabulary};
-use onebit_plan::{Batch, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ pub(crate) struct Toy {
 }
 
 pub(crate) fn limits(batch: usize, page: usize, pages: usize, slots: usize) -> Limits {
-    Limits { batch, outputs: batch, page, pages, slots, kv: KvType::F32, exact: true }
+    Limits { batch, outputs: batch, page, pages, slots, kv: KvType::F32, activations: ActivationKind::F32 }
 }
 
 impl Toy {

@@ -4,7 +4,7 @@ use crate::{
     progress,
 };
 use clap::ValueEnum;
-use onebit_plan::{Batch, Executable, Limits, Span};
+use onebit_plan::{ActivationKind, Batch, Executable, Limits, Span};
 use serde::Serialize;
 use std::{io::Write, time::Instant};
 
@@ -84,7 +84,7 @@ impl Bench {
         }
         let sequences = shapes.iter().map(|s| s.sequences).max().unwrap_or(1);
         let context = shapes.iter().map(|s| s.depth + s.tokens).max().unwrap_or(1);
-        let limits = Limits { slots: sequences, ..open::limits(&plan, context, sequences, sequences, self.device.exact) };
+        let limits = Limits { slots: sequences, ..open::limits(&plan, context, sequences, sequences, &self.device) };
         let mut executable = open::executable(model, &self.device, &limits, loudness)?;
         let mut rows = vec![];
         for shape in &shapes {
@@ -108,10 +108,10 @@ impl Bench {
                 weight_bytes_per_second: bytes,
             });
         }
-        self.print(&plan.name, plan.weight_bytes(), &rows)
+        self.print(&plan.name, plan.weight_bytes(), limits.activations, &rows)
     }
 
-    fn print(&self, architecture: &str, bytes: usize, rows: &[Row]) -> anyhow::Result<()> {
+    fn print(&self, architecture: &str, bytes: usize, activations: ActivationKind, rows: &[Row]) -> anyhow::Result<()> {
         let device = open::devices().remove(0);
         let threads = self.device.threads.map_or(device.threads, |t| t as usize);
         let mut out = std::io::stdout().lock();
@@ -119,7 +119,7 @@ impl Bench {
             Form::Json => {
                 let value = serde_json::json!({
                     "model": self.model, "architecture": architecture, "weight_bytes": bytes, "device": "cpu", "processor": device.description,
-                    "isa": device.isa, "threads": threads, "repetitions": self.repetitions, "version": env!("CARGO_PKG_VERSION"), "tests": rows,
+                    "isa": device.isa, "threads": threads, "activations": activations, "repetitions": self.repetitions, "version": env!("CARGO_PKG_VERSION"), "tests": rows,
                 });
                 writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
             }
@@ -133,7 +133,7 @@ impl Bench {
             Form::Md => {
                 writeln!(
                     out,
-                    "{} · {architecture} · {:.1} MB of weights · {}, {}, {threads} threads",
+                    "{} · {architecture} · {:.1} MB of weights · {}, {}, {threads} threads, activations {activations:?}",
                     self.model,
                     bytes as f64 / 1e6,
                     device.description,

@@ -53,7 +53,7 @@ impl Logits {
             outputs: chunk,
             pages: ids.len().div_ceil(64),
             slots: 1,
-            ..open::limits(&model.plan, ids.len(), 1, chunk, self.device.exact)
+            ..open::limits(&model.plan, ids.len(), 1, chunk, &self.device)
         };
         let mut executable = open::executable(model, &self.device, &limits, loudness)?;
         let pages: Vec<u32> = (0..limits.pages as u32).collect();

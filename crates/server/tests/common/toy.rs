@@ -1,7 +1,7 @@
 //! A model that needs no file: after a letter comes the next one, after `!` the end. Bytes are tokens.
 
 use onebit_engine::{Config, Engine, Sampling};
-use onebit_plan::{Batch, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits};
 use onebit_server::{Loaded, ModelInfo};
 use onebit_text::{ChatTemplate, Tokenizer};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ impl Default for Toy {
 
 impl Toy {
     pub(crate) fn load(self) -> Loaded {
-        let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, exact: true };
+        let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, activations: ActivationKind::F32 };
         let executable = Box::new(Alphabet { limits, step: self.step, breaks: self.breaks, logits: vec![] });
         let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
         let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
