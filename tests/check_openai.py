@@ -65,7 +65,7 @@ def main():
         print(said)
         common.skip("no source of the model can be reached from here")
     tally = common.Tally()
-    server = Server(args.binary, "--alias", "smollm2-test", "--api-key", "secret")
+    server = Server(args.binary, "--alias", "smollm2-test", "--api-key", "secret", "--drain", "300")
     try:
         server.listening.wait(60)
         if not tally.check("it tells its address", server.base is not None, server.log):
@@ -80,13 +80,13 @@ def main():
         # A stream that is being made when the signal comes ends whole.
         request = json.dumps({"messages": [{"role": "user", "content": "Tell a story."}], "max_tokens": 100, "stream": True})
         headers = {"Content-Type": "application/json", "Authorization": "Bearer secret"}
-        stream = urllib.request.urlopen(urllib.request.Request(server.base + "/chat/completions", request.encode(), headers), timeout=120)
+        stream = urllib.request.urlopen(urllib.request.Request(server.base + "/chat/completions", request.encode(), headers), timeout=300)
         first = stream.readline()
         server.process.send_signal(signal.SIGTERM)
         rest = stream.read().decode()
         tally.check("the stream was running", first.startswith(b"data: {"), first)
         tally.check("it ended whole", rest.endswith("data: [DONE]\n\n"), rest[-300:])
-        code = server.process.wait(timeout=30)
+        code = server.process.wait(timeout=300)
         tally.check("exit code 0 after SIGTERM", code == 0, f"{code} {server.log}")
         tally.check("no text of prompts in the log", "story" not in "".join(server.log))
     finally:
