@@ -1,0 +1,150 @@
+//! The program as people and scripts use it: what goes to stdout, what to stderr, and the exit codes.
+
+#![allow(clippy::unwrap_used)] // helpers outside of #[test] functions
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_1bit"));
+    command.args(args).env("ONEBIT_OFFLINE", "1").stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    program(args).output().unwrap()
+}
+
+fn out(o: &Output) -> String {
+    String::from_utf8(o.stdout.clone()).unwrap()
+}
+
+fn said(o: &Output) -> String {
+    String::from_utf8(o.stderr.clone()).unwrap()
+}
+
+/// A tiny model that the models crate carries: `config.json` and `model.safetensors`.
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/data/llama")
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().unwrap()
+}
+
+#[test]
+fn what_is_wrong_is_named_and_ends_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let (empty, page, short) = (folder.path().join("empty.gguf"), folder.path().join("page.gguf"), folder.path().join("short.gguf"));
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&page, "<!DOCTYPE html><html>404").unwrap();
+    std::fs::write(&short, b"GGUF\x03\0\0\0").unwrap();
+    for (args, words) in [
+        (vec!["show", "no-such-model"], vec!["no-such-model", "smollm2"]),
+        (vec!["show", "./no/such/file.gguf"], vec!["no/such/file.gguf"]),
+        (vec!["run", "hf:not-a-repository", "hi"], vec!["hf:owner/name"]),
+        (vec!["show", path(&empty)], vec!["empty.gguf"]),
+        (vec!["show", path(&page)], vec!["page.gguf", "HTML"]),
+        (vec!["logits", path(&short), "--ids", "1", "-o", "/dev/null"], vec!["short.gguf"]),
+        (vec!["run", "smollm2"], vec!["prompt"]),
+        (vec!["rm", "never-pulled"], vec!["never-pulled"]),
+        (vec!["convert", path(&page), "/tmp/x.gguf"], vec!["page.gguf"]),
+        (vec!["tokenize"], vec!["Usage"]),
+        (vec!["no-such-command"], vec!["no-such-command"]),
+    ] {
+        let o = run(&args);
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {}", said(&o));
+        assert!(o.stdout.is_empty(), "{args:?} wrote to stdout");
+        for word in words {
+            assert!(said(&o).contains(word), "{args:?} says nothing of {word}: {}", said(&o));
+        }
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused_by_name() {
+    let model = fixture();
+    let model = path(&model);
+    for (args, word) in [
+        (vec!["logits", model, "--ids", "1,999999", "-o", "/dev/null"], "999999"),
+        (vec!["logits", model, "--ids", "1", "--chunk", "0", "-o", "/dev/null"], "--chunk"),
+        (vec!["logits", model, "--ids", "1", "--threads", "0", "-o", "/dev/null"], "--threads"),
+        (vec!["logits", model, "--ids", "1", "--device", "toaster", "-o", "/dev/null"], "toaster"),
+        (vec!["show", model, "--tensor", "nothing", "--npy", "/dev/null"], "nothing"),
+        (vec!["convert", model, "/tmp/x.gguf", "--type", "Q99"], "Q99"),
+    ] {
+        let o = run(&args);
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {}", said(&o));
+        assert!(said(&o).contains(word), "{args:?}: {}", said(&o));
+    }
+}
+
+#[test]
+fn output_for_machines_is_json() {
+    let cache = tempfile::tempdir().unwrap();
+    let model = fixture();
+    for args in [
+        vec!["list", "--json"],
+        vec!["devices", "--json"],
+        vec!["version", "--json"],
+        vec!["show", path(&model), "--json"],
+        vec!["show", path(&model), "--plan", "--json"],
+        vec!["bench", path(&model), "-p", "4", "-n", "2", "-r", "1", "-o", "json"],
+    ] {
+        let o = program(&args).env("XDG_CACHE_HOME", cache.path()).output().unwrap();
+        assert!(o.status.success(), "{args:?}: {}", said(&o));
+        serde_json::from_slice::<serde_json::Value>(&o.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", out(&o)));
+    }
+}
+
+#[test]
+fn a_plan_is_printed_op_by_op() {
+    let o = run(&["show", path(&fixture()), "--plan"]);
+    for word in ["embed", "layer 0", "rms_norm", "attention", "blk.0.attn_q.weight", "[128, 64]", "kv 2 heads"] {
+        assert!(out(&o).contains(word), "{word} is not in\n{}", out(&o));
+    }
+}
+
+/// The logits of a converted file are those of the directory, and chunks do not matter, in the program too.
+#[test]
+fn logits_are_written_for_every_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gguf, a, b) = (folder.path().join("m.gguf"), folder.path().join("a.npy"), folder.path().join("b.npy"));
+    let model = fixture();
+    assert!(run(&["convert", path(&model), path(&gguf)]).status.success());
+    assert!(run(&["logits", path(&model), "--ids", "1,2,3,4,5", "--exact", "-o", path(&a)]).status.success());
+    assert!(run(&["logits", path(&gguf), "--ids", "1,2,3,4,5", "--exact", "--chunk", "2", "-o", path(&b)]).status.success());
+    let (a, b) = (std::fs::read(a).unwrap(), std::fs::read(b).unwrap());
+    assert!(String::from_utf8_lossy(&a[..128]).contains("(5, 256)"));
+    assert_eq!(a.len(), 128 + 5 * 256 * 4);
+    let floats = |bytes: &[u8]| bytes[128..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect::<Vec<_>>();
+    let worst = floats(&a).iter().zip(floats(&b)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst < 1e-4, "{worst}");
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let mut child = program(&["show", path(&fixture()), "--plan"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let o = child.wait_with_output().unwrap();
+    assert!(o.status.success() && o.stderr.is_empty(), "{}", said(&o));
+}
+
+#[test]
+fn completion_scripts_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let o = run(&["completions", shell]);
+        assert!(o.status.success() && out(&o).contains("tokenize"), "{shell}");
+    }
+}
+
+#[test]
+fn help_tells_of_every_command_and_the_exit_codes() {
+    let help = out(&run(&["--help"]));
+    let commands = ["run", "chat", "serve", "pull", "list", "rm", "show", "logits", "tokenize", "convert", "bench", "devices", "completions", "version"];
+    for word in commands.iter().chain(&["Exit codes", "hf:owner/name"]) {
+        assert!(help.contains(word), "{word}");
+    }
+}
