@@ -43,6 +43,12 @@ pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
     Entry { gguf, hf, fused: None, edit: Edit::None, order: None }
 }
 
+/// A module that GGUF files hold, and Hugging Face directories as run `index` of the `count` equal runs of rows of each matrix of
+/// the tensor `hf` (a full name).
+pub(crate) const fn part(gguf: &'static str, hf: &'static str, index: usize, count: usize) -> Entry {
+    tensor(gguf, "").or_fused("", hf, index, count)
+}
+
 impl Entry {
     /// Hugging Face stores the weight less one.
     pub(crate) const fn add_one(mut self) -> Self {
@@ -187,7 +193,10 @@ impl<'a> Names<'a> {
     pub(crate) fn in_file_terms(&self, error: onebit_plan::Error) -> onebit_plan::Error {
         match error {
             onebit_plan::Error::Missing(name) if self.checkpoint.source == Source::HuggingFace => match self.entry(&name) {
-                Some((entry, layer, suffix)) => onebit_plan::Error::Missing(self.hf(entry.hf, layer) + suffix),
+                Some((entry, layer, suffix)) => onebit_plan::Error::Missing(match (entry.hf, entry.fused) {
+                    ("", Some(fused)) => self.hf(fused.hf, layer),
+                    (hf, _) => self.hf(hf, layer) + suffix,
+                }),
                 None => onebit_plan::Error::Missing(name),
             },
             other => other,

@@ -2,6 +2,7 @@
 
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert, load};
+use onebit_quants::{F16, F32, Q6_K, Q8_0};
 use onebit_reference::{
     Reference,
     check::{self, Expected},
@@ -35,10 +36,50 @@ fn converted(name: &str) -> Outcome {
     agrees(&file, &folder)
 }
 
+/// Types that round: no more is lost than the type loses (Q8_0 is off by half a percent per weight, so a few percent per logit). What llama.cpp reads as F32 only is F32 in each.
+#[test]
+fn converted_to_other_types() -> Outcome {
+    let temporary = tempfile::tempdir()?;
+    let file = temporary.path().join("model.gguf");
+    for (name, ty, bar) in [("qwen3_5_text", F32, check::BAR), ("qwen3_5_text", F16, 0.01), ("llama", Q8_0, 0.2)] {
+        let Some(folder) = check::folder(name) else { return Ok(()) };
+        let made = convert(&Checkpoint::open(&folder)?, &file, &Options { ty: Some(ty) }, &mut |_| {})?;
+        assert_eq!(made.remarks.len(), 1, "only that there is no vocabulary: {:?}", made.remarks);
+        let checkpoint = Checkpoint::open(&file)?;
+        assert_eq!(checkpoint.tensors["blk.0.ffn_up.weight"].ty(), ty);
+        for name in ["blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "blk.0.attn_norm.weight", "output_norm.weight"] {
+            assert!(checkpoint.tensor(name).is_none_or(|t| t.ty() == F32), "{name}");
+        }
+        let report = check::fixture(&Reference, load(&checkpoint)?, &Expected::open(&folder)?, &check::limits())?;
+        assert!(report.worst() < bar, "{name} as {ty}: {report}");
+    }
+    // Rows of 64 are too short for blocks of 256.
+    let Some(folder) = check::folder("llama") else { return Ok(()) };
+    let made = convert(&Checkpoint::open(&folder)?, &file, &Options { ty: Some(Q6_K) }, &mut |_| {})?;
+    assert!(made.remarks.iter().any(|r| r.contains("blocks of Q6_K do not divide")), "{:?}", made.remarks);
+    assert_eq!(Checkpoint::open(&file)?.tensors["blk.0.ffn_up.weight"].ty(), F16);
+    Ok(())
+}
+
+/// What GGUF cannot say is refused, and no file is left.
+#[test]
+fn not_convertible() -> Outcome {
+    for (name, why) in
+        [("smollm3", "not each fourth"), ("qwen2_moe", "without experts"), ("cwm", "sliding window"), ("hyperclovax", "no name")]
+    {
+        let Some(folder) = check::folder(name) else { continue };
+        let temporary = tempfile::tempdir()?;
+        let error = convert(&Checkpoint::open(&folder)?, &temporary.path().join("x.gguf"), &Options::default(), &mut |_| {});
+        assert!(error.as_ref().is_err_and(|e| e.to_string().contains(why)), "{name}: {error:?}");
+        assert_eq!(temporary.path().read_dir()?.count(), 0);
+    }
+    Ok(())
+}
+
 macro_rules! fixtures {
     ($run:ident: $($name:ident)*) => {
         mod $run { $(#[test] fn $name() -> super::Outcome { super::$run(stringify!($name)) })* }
     };
 }
-fixtures! { fixture: llama mistral ministral mixtral cwm internlm3 arcee smollm3 olmo2 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
-fixtures! { converted: llama mistral mixtral internlm3 arcee olmo2 qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { fixture: llama mistral ministral mixtral cwm internlm3 arcee smollm3 olmo2 granite granitemoe hyperclovax qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { converted: llama mistral mixtral internlm3 arcee olmo2 granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }

@@ -2,11 +2,11 @@
 
 use crate::{
     Result,
-    names::{Entry, tensor},
+    names::{Entry, Order, tensor},
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, Function, Graph, Mask, Route, Score, Value};
+use onebit_plan::{AttentionSpec, Function, Graph, Mask, RopeStyle, Route, Score, Value};
 
 /// Names of the trunk of nearly all decoders.
 pub(crate) const TRUNK: &[Entry] =
@@ -23,6 +23,22 @@ pub(crate) const ATTENTION: &[Entry] = &[
     tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
 ];
+
+/// Names of an attention layer whose rotary dimensions GGUF files hold in adjacent pairs.
+pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
+    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj").ordered(|s| pairs(s, |h| h.heads)),
+    tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(|s| pairs(s, |h| h.kv_heads)),
+    tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
+    tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
+];
+
+/// Dimensions `i` and `i + dims / 2` of each head, one after the other.
+fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
+    let heads = Heads::read(s, Decoder::read(s)?.width)?;
+    let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
+    let row = |i: usize| if i < dims { i / 2 + i % 2 * dims / 2 } else { i };
+    Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + row(i))).collect()))
+}
 
 /// Names of the norms of queries and keys.
 pub(crate) const QK_NORMS: &[Entry] =
@@ -67,11 +83,21 @@ pub(crate) struct Decoder {
     pub(crate) width: usize,
     pub(crate) layers: usize,
     pub(crate) eps: f32,
+    /// Factor on the embedding.
+    pub(crate) embed_scale: f32,
+    /// Factor on what [`Decoder::residual`] adds.
+    pub(crate) residual_scale: f32,
+    /// Factor on the logits.
+    pub(crate) logit_scale: f32,
 }
 
 impl Decoder {
+    /// All factors are 1.
     pub(crate) fn read(s: &Settings<'_>) -> Result<Self> {
         Ok(Self {
+            embed_scale: 1.0,
+            residual_scale: 1.0,
+            logit_scale: 1.0,
             width: s.size("hidden_size", "embedding_length")?,
             layers: s.layers()?,
             eps: s.epsilon("rms_norm_eps", "attention.layer_norm_rms_epsilon")?,
@@ -80,17 +106,19 @@ impl Decoder {
 
     /// Embedding, `layer` for each layer, final norm, logits.
     pub(crate) fn build(&self, g: &mut Graph<'_>, layer: impl FnMut(&mut Graph<'_>, usize, Value) -> Value) -> Value {
-        let x = g.embed("token_embd", self.width, 1.0);
+        let x = g.embed("token_embd", self.width, self.embed_scale);
         let x = g.layers(self.layers, x, layer);
         let x = g.select(x);
         let x = g.rms_norm(x, "output_norm", self.eps);
-        g.head(x)
+        let logits = g.head(x);
+        g.scale(logits, self.logit_scale)
     }
 
     /// `x + f(norm(x))`.
     pub(crate) fn residual(&self, g: &mut Graph<'_>, x: Value, norm: &str, f: impl FnOnce(&mut Graph<'_>, Value) -> Value) -> Value {
         let h = g.rms_norm(x, norm, self.eps);
         let y = f(g, h);
+        let y = g.scale(y, self.residual_scale);
         g.add(x, y)
     }
 }
@@ -101,6 +129,8 @@ pub(crate) struct Heads {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head: usize,
+    /// Factor on the scores.
+    pub(crate) scale: f32,
     /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
     pub(crate) biased: bool,
 }
@@ -134,7 +164,7 @@ impl Heads {
             return Err(s.wrong("", "attention.value_length", format!("is {value}, but keys have {head} numbers in a head")));
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
-        Ok(Self { heads, kv_heads, head, biased: s.implied("attention_bias", false)? })
+        Ok(Self { heads, kv_heads, head, scale: 1.0 / (head as f32).sqrt(), biased: s.implied("attention_bias", false)? })
     }
 
     /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
@@ -155,7 +185,8 @@ impl Heads {
         let (q, k, v) = (project("attn_q", self.heads), project("attn_k", self.kv_heads), project("attn_v", self.kv_heads));
         let q = prepare(g, q, "attn_q");
         let k = prepare(g, k, "attn_k");
-        let y = g.attention(q, k, v, &AttentionSpec { mask, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) });
+        let y =
+            g.attention(q, k, v, &AttentionSpec { mask, scale: self.scale, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) });
         g.linear(y, "attn_output", width)
     }
 }

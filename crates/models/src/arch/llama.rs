@@ -6,7 +6,7 @@
 use super::{Arch, blocks::*};
 use crate::{
     Result,
-    names::{Entry, Order, tensor},
+    names::{Entry, tensor},
     settings::Settings,
 };
 use onebit_plan::{Graph, RopeStyle, Value};
@@ -35,28 +35,12 @@ pub(crate) static SMOLLM3: Arch = Arch {
     plan: |s, g| plan(s, g, &Family { without_positions: without_positions(s)?, ..Family::default() }),
 };
 
-/// GGUF files hold the rotary dimensions of these in adjacent pairs.
-const INTERLEAVED_ATTENTION: &[Entry] = &[
-    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj").ordered(|s| pairs(s, |h| h.heads)),
-    tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(|s| pairs(s, |h| h.kv_heads)),
-    tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
-    tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
-];
-
 const MIXTRAL_EXPERTS: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
     tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
     tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
     tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w2"),
 ];
-
-/// Dimensions `i` and `i + dims / 2` of each head, one after the other.
-fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
-    let heads = Heads::read(s, Decoder::read(s)?.width)?;
-    let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
-    let row = |i: usize| if i < dims { i / 2 + i % 2 * dims / 2 } else { i };
-    Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + row(i))).collect()))
-}
 
 /// In what the families differ.
 struct Family {

@@ -1,6 +1,7 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
 mod blocks;
+mod granite;
 mod llama;
 mod olmo2;
 mod qwen2;
@@ -31,6 +32,9 @@ static ALL: &[&Arch] = &[
     &llama::ARCEE,
     &llama::SMOLLM3,
     &olmo2::OLMO2,
+    &granite::GRANITE,
+    &granite::GRANITE_MOE,
+    &granite::HYPERCLOVAX,
     &qwen2::QWEN2,
     &qwen2::QWEN2_MOE,
     &qwen3::QWEN3,

@@ -1,0 +1,70 @@
+//! Granite (Granite Team 2024, IBM): Llama with factors on the embedding, the attention scores, what each layer adds, and the
+//! logits (the parametrisation of Yang et al. 2022, arXiv:2203.03466); its mixture of experts; and HyperCLOVA X, which
+//! also normalises what each layer adds (Kim et al. 2025, arXiv:2502.02732).
+
+use super::{Arch, blocks::*};
+use crate::{
+    Result,
+    names::{Entry, part, tensor},
+    settings::Settings,
+};
+use onebit_plan::{Graph, Mask, RopeStyle, Value};
+
+pub(crate) static GRANITE: Arch = Arch {
+    hf: &["granite"],
+    gguf: &["granite"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, None, false),
+};
+
+pub(crate) static GRANITE_MOE: Arch = Arch {
+    hf: &["granitemoe"],
+    gguf: &["granitemoe"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, GRANITE_EXPERTS],
+    ignored: &[],
+    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?), false),
+};
+
+pub(crate) static HYPERCLOVAX: Arch = Arch {
+    hf: &["hyperclovax"],
+    gguf: &[],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, PERI_NORMS],
+    ignored: &[],
+    plan: |s, g| plan(s, g, None, s.implied("use_post_norm", false)?),
+};
+
+const GRANITE_EXPERTS: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.router.layer"),
+    part("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.input_linear.weight", 0, 2),
+    part("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.input_linear.weight", 1, 2),
+    tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.output_linear"),
+];
+
+const PERI_NORMS: &[Entry] =
+    &[tensor("blk.{}.post_attention_norm", "model.layers.{}.post_norm1"), tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_norm2")];
+
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>, peri: bool) -> Result<Value> {
+    let c = Decoder {
+        embed_scale: s.float_or("embedding_multiplier", "embedding_scale", 1.0)? as f32,
+        residual_scale: s.float_or("residual_multiplier", "residual_scale", 1.0)? as f32,
+        logit_scale: 1.0 / s.float_or("logits_scaling", "logit_scale", 1.0)? as f32,
+        ..Decoder::read(s)?
+    };
+    let heads = Heads::read(s, c.width)?;
+    let scale = s.optional_float("attention_multiplier", "attention.scale")?.map_or(heads.scale, |x| x as f32);
+    let heads = Heads { scale, ..heads };
+    let rope = s.rope(heads.head, RopeStyle::Pairs)?;
+    let feed_forward = FeedForward::read(s, c.layers, moe)?;
+    let after = |g: &mut Graph<'_>, y, norm: &str| if peri { g.rms_norm(y, norm, c.eps) } else { y };
+    Ok(c.build(g, |g, layer, x| {
+        let x = c.residual(g, x, "attn_norm", |g, x| {
+            let y = heads.attention(g, x, Mask::Causal, |g, q, _| g.rope(q, heads.head, &rope));
+            after(g, y, "post_attention_norm")
+        });
+        c.residual(g, x, "ffn_norm", |g, x| {
+            let y = feed_forward.build(g, layer, x);
+            after(g, y, "post_ffw_norm")
+        })
+    }))
+}
