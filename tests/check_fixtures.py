@@ -13,6 +13,8 @@ import common
 # Worst absolute difference, in standard deviations of the logits.
 TOLERANCE = 2e-4
 FAMILIES = ["llama", "qwen2", "qwen3", "qwen3_moe", "qwen3_5_text", "smollm3", "mistral"]
+# Those that GGUF cannot say: the fixture's layers without positions are not each fourth.
+NO_GGUF = ["smollm3"]
 
 
 def differences(binary, model, expected, folder):
@@ -46,8 +48,9 @@ def main():
             expected = load_file(model / "expected.safetensors")
             gguf = folder / f"{name}.gguf"
             code, _, said = common.run(args.binary, "convert", model, gguf)
-            tally.check(f"{name} convert", code == 0, said)
-            for source in [model, gguf]:
+            refused = name in NO_GGUF
+            tally.check(f"{name} convert", code == (2 if refused else 0), said)
+            for source in [model] if refused else [model, gguf]:
                 for which, worst in differences(args.binary, source, expected, folder):
                     ok = isinstance(worst, float) and worst <= TOLERANCE
                     tally.check(f"{name} from {source.suffix or 'safetensors'}, {which}", ok, worst)
