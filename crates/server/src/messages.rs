@@ -2,29 +2,29 @@
 
 use crate::error::ApiError;
 use crate::json::{Fields, kind_of, shorten, too_many, wrong_type};
+use crate::marks::{AllBarriersUsed, Rendered};
 use crate::options::Limits;
-use crate::state::Loaded;
-use onebit_text::{Encode, Error, Render};
+use crate::state::Model;
+use onebit_text::{Error, Render};
 use serde_json::{Map, Value};
 
 /// Takes the fields that make the prompt, and renders it.
-pub(crate) fn render(fields: &mut Fields, loaded: &Loaded, limits: &Limits) -> Result<String, ApiError> {
+pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Result<Rendered, ApiError> {
     let messages = fields.value("messages").ok_or_else(|| ApiError::invalid("messages", "`messages` is missing"))?;
-    let template = loaded.template.as_ref().ok_or_else(|| {
+    let template = model.template.as_ref().ok_or_else(|| {
         ApiError::unsupported("messages", "The model has no chat template, so it cannot chat; /v1/completions takes a bare prompt")
     })?;
     refuse_tools(fields)?;
     let options = options(fields, template.source())?;
-    let messages = check(messages, limits, template.source().contains("developer"))?;
-    template.render(&messages, &options).map_err(|error| match error {
+    let mut messages = check(messages, limits, template.source().contains("developer"))?;
+    let barrier = model.marks.defuse(&mut messages).map_err(|AllBarriersUsed| {
+        ApiError::invalid("messages", "`messages` hold special tokens together with all noncharacters from U+FDD0 to U+FDEF")
+    })?;
+    let text = template.render(&messages, &options).map_err(|error| match error {
         Error::Messages(_) => ApiError::invalid("messages", error.to_string()),
         other => ApiError::internal(other),
-    })
-}
-
-/// The tokens of a rendered chat. The template wrote all special tokens that belong there.
-pub(crate) fn tokens(prompt: &str, loaded: &Loaded) -> Vec<u32> {
-    loaded.engine.tokenizer().encode(prompt, Encode { add_special: false, parse_special: true })
+    })?;
+    Ok(Rendered::new(text, barrier))
 }
 
 /// Tools are for a later version. What says that none are to be used is fine.

@@ -3,7 +3,7 @@
 use crate::connection;
 use crate::endpoints::{panic_message, router};
 use crate::options::ServeOptions;
-use crate::state::{App, LoadProgress, Loaded};
+use crate::state::{App, LoadProgress, Loaded, Model};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -194,7 +194,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (tokio::net:
     }
 }
 
-type Loading = oneshot::Receiver<Result<Loaded, LoadError>>;
+type Loading = oneshot::Receiver<Result<Model, LoadError>>;
 
 /// A thread of its own rather than one of the runtime's: the runtime waits for those when it ends, and a load that nobody
 /// wants any more must not keep the process.
@@ -204,7 +204,7 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load(progress)));
+        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load(progress).map(Model::from)));
         let loaded = loaded.unwrap_or_else(|panic| Err(format!("loading the model panicked: {}", panic_message(&panic)).into()));
         // Nobody waits any more when the server has stopped.
         let _ = sender.send(loaded);
@@ -216,7 +216,7 @@ where
 }
 
 /// What the loader gives, or nothing for ever once it has given it.
-async fn wait_for(loading: &mut Option<Loading>) -> Result<Loaded, ServeError> {
+async fn wait_for(loading: &mut Option<Loading>) -> Result<Model, ServeError> {
     let Some(loading) = loading else { return std::future::pending().await };
     match loading.await {
         Ok(loaded) => loaded.map_err(ServeError::Load),

@@ -1,6 +1,7 @@
 //! What all connections share: the options, the model once it is there, and what bounds the work outside the engine.
 
 use crate::error::ApiError;
+use crate::marks::Marks;
 use crate::options::ServeOptions;
 use onebit_engine::{Engine, Sampling};
 use onebit_text::ChatTemplate;
@@ -56,10 +57,27 @@ impl LoadProgress {
     }
 }
 
+/// A model that answers: what was loaded, and what the server makes of it once.
+pub(crate) struct Model {
+    pub(crate) engine: Engine,
+    pub(crate) template: Option<ChatTemplate>,
+    pub(crate) sampling: Sampling,
+    pub(crate) info: ModelInfo,
+    pub(crate) marks: Marks,
+}
+
+impl From<Loaded> for Model {
+    fn from(loaded: Loaded) -> Self {
+        let Loaded { engine, template, sampling, info } = loaded;
+        let marks = Marks::of(engine.tokenizer());
+        Self { engine, template, sampling, info, marks }
+    }
+}
+
 /// Where the server is in its life.
 enum Phase {
     Loading,
-    Ready(Arc<Loaded>),
+    Ready(Arc<Model>),
     Stopping,
 }
 
@@ -70,7 +88,7 @@ pub(crate) struct App {
     pub(crate) started: u64,
     phase: RwLock<Phase>,
     /// The engine, also after the phase has moved on to stopping.
-    loaded: OnceLock<Arc<Loaded>>,
+    model: OnceLock<Arc<Model>>,
     /// Bytes of bodies that may still be taken in.
     pub(crate) bodies: Arc<Semaphore>,
     /// How many requests may be parsed, rendered and tokenized at a time: as many as there are processors.
@@ -86,16 +104,16 @@ impl App {
             progress: LoadProgress::default(),
             started: crate::error::unix_time(),
             phase: RwLock::new(Phase::Loading),
-            loaded: OnceLock::new(),
+            model: OnceLock::new(),
             bodies: Arc::new(Semaphore::new(bodies)),
             preparing: Semaphore::new(processors),
         }
     }
 
     /// The model, or the 503 that says why there is none.
-    pub(crate) fn model(&self) -> Result<Arc<Loaded>, ApiError> {
+    pub(crate) fn model(&self) -> Result<Arc<Model>, ApiError> {
         match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
-            Phase::Ready(loaded) => Ok(loaded.clone()),
+            Phase::Ready(model) => Ok(model.clone()),
             Phase::Loading => {
                 let mut error = ApiError::unavailable("loading", "Loading model").retry(1);
                 error.progress = Some(self.progress.fraction());
@@ -106,17 +124,17 @@ impl App {
     }
 
     /// The model is there. Nothing happens when the server is stopping already.
-    pub(crate) fn ready(&self, loaded: Loaded) {
-        let loaded = Arc::new(loaded);
+    pub(crate) fn ready(&self, model: Model) {
+        let model = Arc::new(model);
         let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*phase, Phase::Loading) && self.loaded.set(loaded.clone()).is_ok() {
-            *phase = Phase::Ready(loaded);
+        if matches!(*phase, Phase::Loading) && self.model.set(model.clone()).is_ok() {
+            *phase = Phase::Ready(model);
         }
     }
 
     /// New requests get a 503 from now on. Gives the engine, which may be running still.
     pub(crate) fn stop(&self) -> Option<Engine> {
         *self.phase.write().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
-        self.loaded.get().map(|l| l.engine.clone())
+        self.model.get().map(|m| m.engine.clone())
     }
 }

@@ -11,11 +11,11 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let work = prepare(&app, body, |app, loaded, mut fields| {
+    let work = prepare(&app, body, |app, model, mut fields| {
         params::model(&mut fields, &app.options)?;
-        let prompt = messages::render(&mut fields, loaded, &app.options.limits)?;
+        let prompt = messages::render(&mut fields, model, &app.options.limits)?;
         fields.finish()?;
-        Ok(prompt)
+        Ok(prompt.into_text())
     });
     let (_, prompt) = work.await?;
     Ok(answer::json(&json!({ "prompt": prompt })))

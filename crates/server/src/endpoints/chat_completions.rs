@@ -8,7 +8,7 @@ use crate::json::Fields;
 use crate::messages;
 use crate::params::{self, Streaming};
 use crate::sse::{self, Events, Format};
-use crate::state::{App, Loaded};
+use crate::state::{App, Model};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -19,11 +19,11 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (loaded, Parsed { request, n, streaming }) = prepare(&app, body, parse).await?;
-    let (logprobs, tokenizer) = (request.logprobs.is_some(), loaded.engine.tokenizer().clone());
+    let (model, Parsed { request, n, streaming }) = prepare(&app, body, parse).await?;
+    let (logprobs, tokenizer) = (request.logprobs.is_some(), model.engine.tokenizer().clone());
     let object = if streaming.is_some() { "chat.completion.chunk" } else { "chat.completion" };
     let head = Head::new("chatcmpl-", object, &app.options.model);
-    let generation = Generation::submit(&loaded.engine, params::repeat(request, n), "messages")?;
+    let generation = Generation::submit(&model.engine, params::repeat(request, n), "messages")?;
     match streaming {
         Some(Streaming { include_usage }) => {
             let writer = Writer { head, tokenizer, n, logprobs, include_usage, usage: Usage::default() };
@@ -39,18 +39,18 @@ struct Parsed {
     streaming: Option<Streaming>,
 }
 
-fn parse(app: &App, loaded: &Loaded, mut fields: Fields) -> Result<Parsed, ApiError> {
+fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let limits = &app.options.limits;
     params::model(&mut fields, &app.options)?;
     let streaming = params::streaming(&mut fields)?;
     let mut request =
-        params::request(&mut fields, &["max_completion_tokens", "max_tokens", "n_predict"], 1, &loaded.sampling, limits, None)?;
+        params::request(&mut fields, &["max_completion_tokens", "max_tokens", "n_predict"], 1, &model.sampling, limits, None)?;
     let n = params::choices(&mut fields, 1, limits)?;
     request.logprobs = logprobs(&mut fields, limits.top_logprobs)?;
     refuse_unsupported(&mut fields)?;
-    let prompt = messages::render(&mut fields, loaded, limits)?;
+    let prompt = messages::render(&mut fields, model, limits)?;
     fields.finish()?;
-    request.prompt = messages::tokens(&prompt, loaded);
+    request.prompt = prompt.tokens(model.engine.tokenizer());
     Ok(Parsed { request, n, streaming })
 }
 

@@ -7,7 +7,7 @@ use crate::generation::Generation;
 use crate::json::Fields;
 use crate::params;
 use crate::sse::{self, Events, Format};
-use crate::state::{App, Loaded};
+use crate::state::{App, Model};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -17,9 +17,9 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (loaded, Parsed { request, stream, return_tokens }) = prepare(&app, body, parse).await?;
+    let (model, Parsed { request, stream, return_tokens }) = prepare(&app, body, parse).await?;
     let evaluated = request.prompt.len();
-    let generation = Generation::submit(&loaded.engine, [request], "prompt")?;
+    let generation = Generation::submit(&model.engine, [request], "prompt")?;
     if stream {
         let format = Writer { model: app.options.model.clone(), evaluated, predicted: 0, return_tokens };
         return Ok(sse::respond(generation.begin().await?, format));
@@ -36,12 +36,12 @@ struct Parsed {
     return_tokens: bool,
 }
 
-fn parse(app: &App, loaded: &Loaded, mut fields: Fields) -> Result<Parsed, ApiError> {
+fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let limits = &app.options.limits;
     params::model(&mut fields, &app.options)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
-    let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &loaded.sampling, limits, None)?;
+    let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;
     let return_tokens = fields.boolean("return_tokens")?.unwrap_or(false);
     let is_false = |v: &Value| v == &Value::Bool(false);
     fields.only("n_probs", |v| v.as_i64() == Some(0), "use `logprobs` of /v1/completions")?;
@@ -50,7 +50,7 @@ fn parse(app: &App, loaded: &Loaded, mut fields: Fields) -> Result<Parsed, ApiEr
     fields.only("return_progress", is_false, "the progress of a prompt is not told")?;
     fields.only("response_fields", |v| v.as_array().is_some_and(Vec::is_empty), "all fields are answered")?;
     fields.finish()?;
-    request.prompt = prompt::single("prompt", prompt, loaded.engine.tokenizer())?.ids;
+    request.prompt = prompt::single("prompt", prompt, model.engine.tokenizer())?.ids;
     Ok(Parsed { request, stream, return_tokens })
 }
 

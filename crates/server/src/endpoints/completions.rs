@@ -10,7 +10,7 @@ use crate::generation::{Choice, Generation};
 use crate::json::Fields;
 use crate::params::{self, Streaming};
 use crate::sse::{self, Events, Format};
-use crate::state::{App, Loaded};
+use crate::state::{App, Model};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -23,10 +23,10 @@ use std::sync::Arc;
 const DEFAULT_LENGTH: usize = 16;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (loaded, parsed) = prepare(&app, body, parse).await?;
+    let (model, parsed) = prepare(&app, body, parse).await?;
     let Parsed { requests, streaming, plan } = parsed;
-    let generation = Generation::submit(&loaded.engine, requests, "prompt")?;
-    let writer = Writer::new(Head::new("cmpl-", "text_completion", &app.options.model), loaded.engine.tokenizer().clone(), plan, streaming);
+    let generation = Generation::submit(&model.engine, requests, "prompt")?;
+    let writer = Writer::new(Head::new("cmpl-", "text_completion", &app.options.model), model.engine.tokenizer().clone(), plan, streaming);
     match streaming {
         Some(_) => Ok(sse::respond(generation.begin().await?, writer)),
         None => Ok(writer.whole(generation.collect().await?)),
@@ -48,12 +48,12 @@ struct Plan {
     logprobs: bool,
 }
 
-fn parse(app: &App, loaded: &Loaded, mut fields: Fields) -> Result<Parsed, ApiError> {
-    let (limits, tokenizer) = (&app.options.limits, loaded.engine.tokenizer());
+fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
+    let (limits, tokenizer) = (&app.options.limits, model.engine.tokenizer());
     params::model(&mut fields, &app.options)?;
     let streaming = params::streaming(&mut fields)?;
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
-    let mut base = params::request(&mut fields, &["max_tokens", "n_predict"], 0, &loaded.sampling, limits, Some(DEFAULT_LENGTH))?;
+    let mut base = params::request(&mut fields, &["max_tokens", "n_predict"], 0, &model.sampling, limits, Some(DEFAULT_LENGTH))?;
     let echo = fields.boolean("echo")?.unwrap_or(false);
     base.logprobs = fields.integer("logprobs", 0..=limits.top_logprobs as i64)?.map(|n| n as usize);
     base.prompt_logprobs = base.logprobs.filter(|_| echo);

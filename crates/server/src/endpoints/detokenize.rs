@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let work = prepare(&app, body, |_, loaded, mut fields| {
+    let work = prepare(&app, body, |_, model, mut fields| {
         let ids = match fields.value("tokens") {
-            Some(Value::Array(list)) => prompt::ids("tokens", &list, loaded.engine.tokenizer())?,
+            Some(Value::Array(list)) => prompt::ids("tokens", &list, model.engine.tokenizer())?,
             Some(other) => return Err(wrong_type("tokens", "an array of token ids", &other)),
             None => return Err(ApiError::invalid("tokens", "`tokens` is missing")),
         };
         fields.pass_over(&["model"]);
         fields.finish()?;
-        Ok(loaded.engine.tokenizer().decode(&ids, false))
+        Ok(model.engine.tokenizer().decode(&ids, false))
     });
     let (_, content) = work.await?;
     Ok(answer::json(&json!({ "content": content })))

@@ -14,7 +14,7 @@ mod tokenize;
 
 use crate::error::ApiError;
 use crate::json::Fields;
-use crate::state::{App, Loaded};
+use crate::state::{App, Model};
 use crate::{body, gate, json};
 use axum::Router;
 use axum::body::Body;
@@ -74,22 +74,22 @@ pub(crate) fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
 
 /// Receives a request's body and does `work` on it: parsing, rendering, tokenizing, which may take a while for a large one.
 /// It is done off the threads that serve connections, and by as many requests at a time as there are processors.
-async fn prepare<T, F>(app: &Arc<App>, body: Body, work: F) -> Result<(Arc<Loaded>, T), ApiError>
+async fn prepare<T, F>(app: &Arc<App>, body: Body, work: F) -> Result<(Arc<Model>, T), ApiError>
 where
     T: Send + 'static,
-    F: FnOnce(&App, &Loaded, Fields) -> Result<T, ApiError> + Send + 'static,
+    F: FnOnce(&App, &Model, Fields) -> Result<T, ApiError> + Send + 'static,
 {
-    let loaded = app.model()?;
+    let model = app.model()?;
     let received = body::read(app, body).await?;
     let _turn = app.preparing.acquire().await.map_err(ApiError::internal)?;
-    let (app, model) = (app.clone(), loaded.clone());
+    let (app, its_model) = (app.clone(), model.clone());
     let working = tokio::task::spawn_blocking(move || {
         let fields = json::object(&received.bytes, &app.options.limits)?;
         drop(received);
-        work(&app, &model, fields)
+        work(&app, &its_model, fields)
     });
     match working.await {
-        Ok(done) => Ok((loaded, done?)),
+        Ok(done) => Ok((model, done?)),
         Err(error) => Err(ApiError::internal(format!("reading a request failed: {error}"))),
     }
 }

@@ -3,27 +3,27 @@
 use crate::answer;
 use crate::error::ApiError;
 use crate::json::shorten;
-use crate::state::{App, Loaded};
+use crate::state::{App, Model};
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    let loaded = app.model()?;
-    Ok(answer::json(&json!({ "object": "list", "data": [describe(&app, &loaded)] })))
+    let model = app.model()?;
+    Ok(answer::json(&json!({ "object": "list", "data": [describe(&app, &model)] })))
 }
 
 pub(super) async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let loaded = app.model()?;
+    let model = app.model()?;
     if !app.options.is_ours(&id) {
         return Err(ApiError::no_model(&shorten(&id)));
     }
-    Ok(answer::json(&describe(&app, &loaded)))
+    Ok(answer::json(&describe(&app, &model)))
 }
 
-fn describe(app: &App, loaded: &Loaded) -> Value {
-    let info = &loaded.info;
+fn describe(app: &App, model: &Model) -> Value {
+    let info = &model.info;
     json!({
         "id": app.options.model,
         "object": "model",
@@ -32,8 +32,8 @@ fn describe(app: &App, loaded: &Loaded) -> Value {
         "aliases": app.options.aliases,
         "meta": {
             "architecture": info.architecture,
-            "n_vocab": loaded.engine.tokenizer().len(),
-            "n_ctx": loaded.engine.context(),
+            "n_vocab": model.engine.tokenizer().len(),
+            "n_ctx": model.engine.context(),
             "n_ctx_train": info.trained_context,
             "n_embd": info.embedding,
             "n_params": info.parameters,

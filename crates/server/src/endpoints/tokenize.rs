@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let work = prepare(&app, body, |_, loaded, mut fields| {
+    let work = prepare(&app, body, |_, model, mut fields| {
         let content = fields.string("content")?.ok_or_else(|| ApiError::invalid("content", "`content` is missing"))?;
         let encode = Encode {
             add_special: fields.boolean("add_special")?.unwrap_or(false),
@@ -21,7 +21,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
         let with_pieces = fields.boolean("with_pieces")?.unwrap_or(false);
         fields.pass_over(&["model"]);
         fields.finish()?;
-        let tokenizer = loaded.engine.tokenizer();
+        let tokenizer = model.engine.tokenizer();
         let ids = tokenizer.encode(&content, encode);
         if !with_pieces {
             return Ok(json!({ "tokens": ids }));
