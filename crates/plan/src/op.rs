@@ -512,6 +512,17 @@ impl Op {
             if known.get(v.0 as usize) != Some(&true) {
                 return fail(format!("value {} does not exist yet", v.0));
             }
+            let wanted = if matches!(self, Self::Experts(e) if e.route == v) { Kind::Route } else { Kind::Numbers };
+            if plan.value(v).kind != wanted {
+                return fail(format!("value {} holds {:?}, but {wanted:?} is needed", v.0, plan.value(v).kind));
+            }
+        }
+        if known[self.output().0 as usize] {
+            return fail("it is made already".into());
+        }
+        let makes = if matches!(self, Self::Route(_)) { Kind::Route } else { Kind::Numbers };
+        if plan.value(self.output()).kind != makes {
+            return fail(format!("the output holds {:?}, but {makes:?} is made", plan.value(self.output()).kind));
         }
         let width = |v: Value| plan.value(v).width;
         let expect = |what: &str, found: usize, wanted: usize| {
@@ -618,9 +629,6 @@ impl Op {
                 }
                 r.bias.map_or(Ok(()), |b| shape(b, &[width(r.logits)]))?;
                 expect("the choice", out, r.top_k)?;
-                if plan.value(r.out).kind != Kind::Route {
-                    return fail("its output is not a route".into());
-                }
             }
             Self::Experts(e) => {
                 let Some(&[experts, inner, _]) = plan.weight(e.up).shape.first_chunk::<3>() else {
@@ -629,8 +637,10 @@ impl Op {
                 shape(e.gate, &[experts, inner, width(e.x)])?;
                 shape(e.up, &[experts, inner, width(e.x)])?;
                 shape(e.down, &[experts, out, inner])?;
-                if plan.value(e.route).kind != Kind::Route {
-                    return fail("its route is not a route".into());
+                let chosen_from = |op: &Op| if let Self::Route(r) = op { (r.out == e.route).then(|| width(r.logits)) } else { None };
+                match plan.ops.iter().find_map(chosen_from) {
+                    Some(n) if n == experts => {}
+                    n => return fail(format!("the router chooses among {} experts, but the weights are of {experts}", n.unwrap_or(0))),
                 }
             }
         }

@@ -1,0 +1,305 @@
+//! What `Plan::validate` refuses: each case is a small valid plan with one thing wrong.
+
+use onebit_plan::{
+    Attention, Binary, CausalConv, Elementwise, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Route, Rows, Score,
+    State, StateId, Value, ValueInfo, WeightId, WeightInfo,
+};
+use onebit_quants::F32;
+
+/// A plan in the making.
+struct Build(Plan);
+
+impl Build {
+    /// An embedding of 8 numbers (value 0) over a vocabulary of 6.
+    fn new() -> Self {
+        let mut b = Self(Plan {
+            name: "test".into(),
+            layers: 1,
+            values: vec![],
+            ops: vec![],
+            op_layers: vec![],
+            weights: vec![],
+            states: vec![],
+            output: Value(0),
+            vocabulary: 6,
+            context: 16,
+        });
+        let (weight, out) = (b.weight(&[6, 8]), b.value(8));
+        b.op(Op::Embed { weight, scale: 1.0, out });
+        b
+    }
+    fn value(&mut self, width: usize) -> Value {
+        self.value_of(width, Rows::Tokens, Kind::Numbers)
+    }
+    fn value_of(&mut self, width: usize, rows: Rows, kind: Kind) -> Value {
+        self.0.values.push(ValueInfo { width, rows, kind });
+        Value(self.0.values.len() as u32 - 1)
+    }
+    fn weight(&mut self, shape: &[usize]) -> WeightId {
+        let id = self.0.weights.len();
+        self.0.weights.push(WeightInfo { name: format!("w{id}"), shape: shape.to_vec(), ty: F32, bytes: 0 });
+        WeightId(id as u32)
+    }
+    fn state(&mut self, state: State) -> StateId {
+        self.0.states.push(state);
+        StateId(self.0.states.len() as u32 - 1)
+    }
+    fn op(&mut self, op: Op) {
+        self.0.ops.push(op);
+        self.0.op_layers.push(None);
+    }
+    /// Ends the plan with the logits of `x`, and says what is wrong with it.
+    fn fault(mut self, x: Value) -> String {
+        let width = self.0.values[x.0 as usize].width;
+        let selected = self.value_of(width, Rows::Outputs, Kind::Numbers);
+        self.op(Op::Select { x, out: selected });
+        let (weight, out) = (self.weight(&[6, width]), self.value_of(6, Rows::Outputs, Kind::Numbers));
+        self.op(Op::Linear { x: selected, weight, bias: None, out });
+        self.0.output = out;
+        self.0.validate().err().map(|e| e.to_string()).unwrap_or_default()
+    }
+    /// The fault of a plan with one more op on the embedding, whose output is `width` wide.
+    fn with(width: usize, make: impl FnOnce(&mut Self, Value) -> Op) -> String {
+        let mut b = Self::new();
+        let out = b.value(width);
+        let op = make(&mut b, out);
+        b.op(op);
+        b.fault(out)
+    }
+}
+
+const X: Value = Value(0);
+
+#[test]
+fn valid() {
+    assert_eq!(Build::new().fault(X), "");
+}
+
+/// Ops of one row: `(fault expected, fault found)`.
+#[test]
+fn row_ops() {
+    let linear = |shape: &[usize], bias: &[usize]| {
+        Build::with(4, |b, out| Op::Linear { x: X, weight: b.weight(shape), bias: Some(b.weight(bias)), out })
+    };
+    let norm = |dim, shape: &[usize]| Build::with(8, |b, out| Op::RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
+    let rope = |head, pairs| {
+        let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0 };
+        Build::with(8, |_, out| Op::Rope { x: X, head, rope, out })
+    };
+    let slice = |groups, start, len| Build::with(groups * len, |_, out| Op::Slice { x: X, groups, start, len, out });
+    let width = |n| Build::with(n, |_, out| Op::Elementwise(Elementwise { x: X, f: Function::Relu, out }));
+    let cases = [
+        ("", linear(&[4, 8], &[4])),
+        ("`w1` has shape [4, 7], but the configuration asks for [4, 8]", linear(&[4, 7], &[4])),
+        ("`w2` has shape [5]", linear(&[4, 8], &[5])),
+        ("", norm(4, &[4])),
+        ("3 does not divide 8", norm(3, &[3])),
+        ("0 does not divide 8", norm(0, &[0])),
+        ("`w1` has shape [8], but the configuration asks for [4]", norm(4, &[8])),
+        ("", rope(4, 2)),
+        ("rotary dimension 6 is larger than the head, 4", rope(4, 3)),
+        ("3 does not divide 8", rope(3, 1)),
+        ("", slice(2, 1, 3)),
+        ("1 + 4 is beyond a run of 4", slice(2, 1, 4)),
+        ("is beyond a run", slice(1, usize::MAX, 1)),
+        ("3 does not divide 8", slice(3, 0, 1)),
+        ("", width(8)),
+        ("`relu` making value 1: the output is 7 wide, but should be 8", width(7)),
+    ];
+    hold(&cases);
+}
+
+#[test]
+fn pairs() {
+    let binary = |n| {
+        Build::with(8, |b, out| {
+            let (narrow, weight) = (b.value(n), b.weight(&[n, 8]));
+            b.op(Op::Linear { x: X, weight, bias: None, out: narrow });
+            Op::Binary { a: X, b: narrow, f: Binary::Mul, out }
+        })
+    };
+    let glu = |n| {
+        Build::with(8, |b, out| {
+            let (up, weight) = (b.value(n), b.weight(&[n, 8]));
+            b.op(Op::Linear { x: X, weight, bias: None, out: up });
+            Op::Glu { gate: X, up, f: Function::Silu, out }
+        })
+    };
+    hold(&[
+        ("", binary(2)),
+        ("", binary(8)),
+        ("3 does not divide 8", binary(3)),
+        ("16 does not divide 8", binary(16)),
+        ("", glu(8)),
+        ("up is 4 wide, but should be 8", glu(4)),
+    ]);
+}
+
+#[test]
+fn attention() {
+    let good = Attention {
+        q: X,
+        k: X,
+        v: X,
+        state: StateId(0),
+        heads: 2,
+        kv_heads: 2,
+        key: 4,
+        value: 4,
+        scale: 1.0,
+        mask: Mask::Causal,
+        softcap: None,
+        sinks: None,
+        out: X,
+    };
+    let with = |heads: usize, kv_heads: usize, key: usize, state: State, sinks: Option<&[usize]>| {
+        Build::with(heads * 4, |b, out| {
+            let (state, sinks) = (b.state(state), sinks.map(|s| b.weight(s)));
+            Op::Attention(Attention { heads, kv_heads, key, state, sinks, out, ..good.clone() })
+        })
+    };
+    let kv = |heads| State::Kv { heads, key: 4, value: 4, window: None };
+    hold(&[
+        ("", with(2, 2, 4, kv(2), Some(&[2]))),
+        ("0 does not divide 2", with(2, 0, 4, kv(2), None)),
+        ("2 does not divide 3", with(3, 2, 4, kv(2), None)),
+        ("q is 8 wide, but should be 16", with(4, 2, 4, kv(2), None)),
+        ("k is 8 wide, but should be 4", with(2, 1, 4, kv(1), None)),
+        ("q is 8 wide, but should be 6", with(2, 2, 3, kv(2), None)),
+        ("the state is Kv", with(2, 2, 4, kv(1), None)),
+        ("the state is Fixed", with(2, 2, 4, State::Fixed { shape: vec![2, 4, 4] }, None)),
+        ("`w1` has shape [3], but the configuration asks for [2]", with(2, 2, 4, kv(2), Some(&[3]))),
+    ]);
+}
+
+#[test]
+fn recurrences() {
+    let delta = |v_heads: usize, decay: usize, shape: &[usize]| {
+        Build::with(8, |b, out| {
+            let (gate, weight) = (b.value(decay), b.weight(&[decay, 8]));
+            b.op(Op::Linear { x: X, weight, bias: None, out: gate });
+            let state = b.state(State::Fixed { shape: shape.to_vec() });
+            Op::GatedDelta(GatedDelta {
+                q: X,
+                k: X,
+                v: X,
+                decay: gate,
+                beta: gate,
+                state,
+                k_heads: 2,
+                v_heads,
+                key: 4,
+                value: 8 / v_heads,
+                tiled: false,
+                scale: 1.0,
+                out,
+            })
+        })
+    };
+    let conv = |kernel, weight: &[usize], state: &[usize]| {
+        Build::with(8, |b, out| {
+            let (weight, state) = (b.weight(weight), b.state(State::Fixed { shape: state.to_vec() }));
+            Op::CausalConv(CausalConv { x: X, weight, bias: None, state, kernel, f: None, out })
+        })
+    };
+    hold(&[
+        ("", delta(4, 4, &[4, 4, 2])),
+        ("2 does not divide 1", delta(1, 1, &[1, 4, 8])),
+        ("decay is 2 wide, but should be 4", delta(4, 2, &[4, 4, 2])),
+        ("the state is Fixed", delta(4, 4, &[4, 2, 4])),
+        ("", conv(3, &[8, 3], &[2, 8])),
+        ("a kernel of 1 has no past", conv(1, &[8, 1], &[0, 8])),
+        ("`w1` has shape [8, 4]", conv(3, &[8, 4], &[2, 8])),
+        ("the state is Fixed", conv(3, &[8, 3], &[3, 8])),
+    ]);
+}
+
+#[test]
+fn mixtures() {
+    let mixture = |top_k: usize, kind: Kind, up: &[usize], down: &[usize]| {
+        Build::with(8, |b, out| {
+            let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
+            b.op(Op::Linear { x: X, weight, bias: None, out: logits });
+            let route = b.value_of(top_k, Rows::Tokens, kind);
+            b.op(Op::Route(Route { logits, top_k, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
+            let (gate, up, down) = (b.weight(up), b.weight(up), b.weight(down));
+            Op::Experts(Experts { x: X, route, gate, up, down, f: Function::Silu, out })
+        })
+    };
+    let (up, down): (&[usize], &[usize]) = (&[4, 5, 8], &[4, 8, 5]);
+    hold(&[
+        ("", mixture(2, Kind::Route, up, down)),
+        ("0 of 4 experts cannot be chosen", mixture(0, Kind::Route, up, down)),
+        ("5 of 4 experts cannot be chosen", mixture(5, Kind::Route, up, down)),
+        ("the output holds Numbers, but Route is made", mixture(2, Kind::Numbers, up, down)),
+        ("should have three dimensions", mixture(2, Kind::Route, &[20, 8], down)),
+        ("asks for [4, 8, 5]", mixture(2, Kind::Route, up, &[4, 8, 4])),
+        ("asks for [4, 5, 8]", mixture(2, Kind::Route, &[4, 5, 7], down)),
+    ]);
+}
+
+/// The weights of experts must be those of the experts that the router chooses among.
+#[test]
+fn mixture_of_other_experts() {
+    let fault = Build::with(8, |b, out| {
+        let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
+        b.op(Op::Linear { x: X, weight, bias: None, out: logits });
+        let route = b.value_of(2, Rows::Tokens, Kind::Route);
+        b.op(Op::Route(Route { logits, top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
+        let (up, down) = (b.weight(&[3, 5, 8]), b.weight(&[3, 8, 5]));
+        Op::Experts(Experts { x: X, route, gate: up, up, down, f: Function::Silu, out })
+    });
+    hold(&[("chooses among 4 experts, but the weights are of 3", fault)]);
+}
+
+#[test]
+fn order_and_rows() {
+    // A value that is made later.
+    let mut b = Build::new();
+    let (first, second) = (b.value(8), b.value(8));
+    b.op(Op::Scale { x: second, by: 2.0, out: first });
+    b.op(Op::Scale { x: X, by: 2.0, out: second });
+    hold(&[("value 2 does not exist yet", b.fault(first))]);
+
+    // A choice of experts is no numbers.
+    let mut b = Build::new();
+    let (chosen, doubled) = (b.value_of(8, Rows::Tokens, Kind::Route), b.value(8));
+    b.op(Op::Route(Route { logits: X, top_k: 8, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: chosen }));
+    b.op(Op::Scale { x: chosen, by: 2.0, out: doubled });
+    hold(&[("value 1 holds Route, but Numbers is needed", b.fault(doubled))]);
+
+    // A value is made once.
+    let mut b = Build::new();
+    b.op(Op::Scale { x: X, by: 2.0, out: X });
+    hold(&[("it is made already", b.fault(X))]);
+
+    let mut b = Build::new();
+    let selected = b.value_of(8, Rows::Outputs, Kind::Numbers);
+    b.op(Op::Select { x: X, out: selected });
+    let mixed = b.value(8);
+    b.op(Op::Binary { a: X, b: selected, f: Binary::Add, out: mixed });
+    hold(&[("rows of all tokens and rows of outputs are mixed", b.fault(mixed))]);
+
+    // A state sees every token.
+    let mut b = Build::new();
+    let selected = b.value_of(8, Rows::Outputs, Kind::Numbers);
+    b.op(Op::Select { x: X, out: selected });
+    let out = b.value_of(8, Rows::Outputs, Kind::Numbers);
+    let (weight, state) = (b.weight(&[8, 2]), b.state(State::Fixed { shape: vec![1, 8] }));
+    b.op(Op::CausalConv(CausalConv { x: selected, weight, bias: None, state, kernel: 2, f: None, out }));
+    b.0.output = out;
+    assert!(b.0.validate().is_err_and(|e| e.to_string().contains("mixed")));
+
+    // Not the logits.
+    let mut b = Build::new();
+    assert!(b.0.validate().is_err_and(|e| e.to_string().contains("does not end in logits")));
+    let later = b.value_of(6, Rows::Outputs, Kind::Numbers);
+    b.0.output = later;
+    assert!(b.0.validate().is_err_and(|e| e.to_string().contains("does not end in logits")));
+}
+
+fn hold(cases: &[(&str, String)]) {
+    for (expected, found) in cases {
+        assert!(if expected.is_empty() { found.is_empty() } else { found.contains(expected) }, "expected `{expected}`, found `{found}`");
+    }
+}
