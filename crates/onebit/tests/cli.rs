@@ -143,7 +143,22 @@ fn completion_scripts_know_the_commands() {
 #[test]
 fn help_tells_of_every_command_and_the_exit_codes() {
     let help = out(&run(&["--help"]));
-    let commands = ["run", "chat", "serve", "pull", "list", "rm", "show", "logits", "tokenize", "convert", "bench", "devices", "completions", "version"];
+    let commands = [
+        "run",
+        "chat",
+        "serve",
+        "pull",
+        "list",
+        "rm",
+        "show",
+        "logits",
+        "tokenize",
+        "convert",
+        "bench",
+        "devices",
+        "completions",
+        "version",
+    ];
     for word in commands.iter().chain(&["Exit codes", "hf:owner/name"]) {
         assert!(help.contains(word), "{word}");
     }
