@@ -249,11 +249,14 @@ impl<'a> Settings<'a> {
         Ok(self.checkpoint.metadata.unsigned(&self.key(gguf))?.map_or(0, |n| n.min(LARGEST as u64) as usize))
     }
 
-    /// Tokens in the vocabulary; where the checkpoint does not say, the rows of the embedding table.
+    /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree; what GGUF files
+    /// state is not always true, and llama.cpp does not look at it.
     pub(crate) fn vocabulary(&self, embedding_rows: Option<usize>) -> Result<usize> {
         const KEYS: (&str, &str) = ("vocab_size", "vocab_size");
-        let stated = self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)?;
-        stated.or(embedding_rows.filter(|n| *n <= 1 << 24)).ok_or_else(|| self.missing(KEYS.0, KEYS.1))
+        let stated = if self.is_gguf() && embedding_rows.is_some() { None } else { self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)? };
+        let size = stated.or(embedding_rows.filter(|n| *n <= 1 << 24)).ok_or_else(|| self.missing(KEYS.0, KEYS.1))?;
+        self.note(KEYS.1, Meta::Unsigned(size as u64));
+        Ok(size)
     }
 
     /// Whether the output matrix is the embedding table, where the checkpoint says so.
