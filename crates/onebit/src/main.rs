@@ -2,6 +2,7 @@
 //!
 //! Each command is one file in `command/`; `open` turns what was typed into a running engine; `failure` decides the exit code.
 
+mod check;
 mod command;
 mod failure;
 mod open;
@@ -44,6 +45,7 @@ enum Command {
     Tokenize(command::tokenize::Tokenize),
     Convert(command::convert::Convert),
     Bench(command::bench::Bench),
+    Perplexity(command::perplexity::Perplexity),
     Devices(command::devices::Devices),
     Completions(command::completions::Completions),
     Version(command::version::Version),
@@ -89,11 +91,12 @@ fn main() -> ExitCode {
         Command::Pull(c) => c.run(loudness),
         Command::List(c) => c.run(),
         Command::Rm(c) => c.run(loudness),
-        Command::Show(c) => c.run(),
+        Command::Show(c) => c.run(loudness),
         Command::Logits(c) => c.run(loudness),
         Command::Tokenize(c) => c.run(),
         Command::Convert(c) => c.run(loudness),
         Command::Bench(c) => c.run(loudness),
+        Command::Perplexity(c) => c.run(loudness),
         Command::Devices(c) => c.run(),
         Command::Completions(c) => c.run(),
         Command::Version(c) => c.run(),

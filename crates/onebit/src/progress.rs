@@ -22,6 +22,13 @@ pub(crate) fn bar(loudness: Loudness, what: &str, bytes: u64) -> ProgressBar {
     bar
 }
 
+/// A bar over things that are counted.
+pub(crate) fn count(loudness: Loudness, what: &str, of: usize) -> ProgressBar {
+    let bar = bar(loudness, what, of as u64);
+    bar.set_style(ProgressStyle::with_template("{msg}  {bar:30} {pos} of {len}  {eta}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
 /// Something that turns while work of unknown length goes on.
 pub(crate) fn spinner(loudness: Loudness, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, target(loudness)).with_message(what.to_string());

@@ -155,6 +155,7 @@ fn help_tells_of_every_command_and_the_exit_codes() {
         "tokenize",
         "convert",
         "bench",
+        "perplexity",
         "devices",
         "completions",
         "version",

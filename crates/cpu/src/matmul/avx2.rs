@@ -55,8 +55,8 @@ impl Simd for Avx2 {
             let mut g = 0;
             while g < N {
                 let mut pairs = _mm256_maddubs_epi16(codes[g], four(x, g));
-                for h in g + 1..(g + together).min(N) {
-                    pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[h], four(x, h)));
+                for (h, codes) in codes.iter().enumerate().take(N.min(g + together)).skip(g + 1) {
+                    pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(*codes, four(x, h)));
                 }
                 dot = _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, ones));
                 g += together;

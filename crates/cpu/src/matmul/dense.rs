@@ -104,6 +104,7 @@ pub(super) struct Dense<D>(PhantomData<D>);
 
 impl<D: Decode> Kernel for Dense<D> {
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // the indices go into several arrays
     unsafe fn columns<S: Simd, const N: usize>(panel: Panel, x: [*const u8; N]) -> [[S::Floats; 2]; N] {
         // SAFETY: the caller's promise: the panel holds `blocks` blocks of `D`, columns hold 32 f32 for each, and the
         // instructions are there.

@@ -7,6 +7,7 @@ pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod list;
 pub(crate) mod logits;
+pub(crate) mod perplexity;
 pub(crate) mod pull;
 pub(crate) mod rm;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-use crate::{Loudness, failure::Usage, open};
+use crate::{Loudness, check, failure::Usage, open, progress};
 use onebit_formats::{Checkpoint, Meta, Source, Tensor, npy};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, io::Write, path::PathBuf};
@@ -17,6 +17,9 @@ pub(crate) struct Show {
     /// Print the plan: every op with its shapes and weights
     #[arg(long, conflicts_with = "tensor")]
     plan: bool,
+    /// Read every value and report NaNs, infinities, and blocks of zeros or of one magnitude only, by tensor
+    #[arg(long, conflicts_with_all = ["plan", "tensor"])]
+    check: bool,
     /// Decode one tensor to f32
     #[arg(long, value_name = "NAME", requires = "npy")]
     tensor: Option<String>,
@@ -26,8 +29,11 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let checkpoint = open::checkpoint(&self.model, Loudness::Normal)?;
+    pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
+        let checkpoint = open::checkpoint(&self.model, loudness)?;
+        if self.check {
+            return self.check(&checkpoint, loudness);
+        }
         if let (Some(name), Some(path)) = (&self.tensor, &self.npy) {
             return write_tensor(&checkpoint, name, path);
         }
@@ -103,6 +109,32 @@ impl Show {
             for t in checkpoint.tensors.values() {
                 writeln!(out, "  {:48} {:8} {:?}", t.name(), t.ty().name(), t.shape())?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Show {
+    fn check(&self, checkpoint: &Checkpoint, loudness: Loudness) -> anyhow::Result<()> {
+        let bar = progress::bar(loudness, "checking", checkpoint.bytes() as u64);
+        let found = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));
+        bar.finish_and_clear();
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
+        } else {
+            for f in found.iter().filter(|f| !f.words().is_empty()) {
+                writeln!(out, "{}: {}", f.tensor, f.words())?;
+            }
+        }
+        let broken = found.iter().filter(|f| f.broken()).count();
+        if broken > 0 {
+            return Err(
+                Usage(format!("{}: {broken} of {} tensors hold numbers that are none", checkpoint.path.display(), found.len())).into()
+            );
+        }
+        if !self.json {
+            writeln!(out, "{} tensors, no NaN and no infinity", found.len())?;
         }
         Ok(())
     }
