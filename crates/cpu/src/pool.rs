@@ -3,8 +3,8 @@
 //! [`Pool::run`] gives the same closure to every thread, the caller being one of them, and returns when all are done.
 //! Inside, threads divide work by their index ([`Worker::chunk`]), by a shared counter ([`Counter`]), and wait for each
 //! other at [`Worker::barrier`]. A waiting thread spins for some tens of microseconds, which is what a barrier or the gap
-//! between two steps takes, and then sleeps (between runs) or yields (at a barrier), so that an idle pool costs nothing
-//! and a machine with more threads than processors still moves on.
+//! between two steps takes, and then sleeps until it is woken. So an idle pool costs nothing, and where other programs want
+//! the processors too, a thread that waits leaves its own to the thread that it waits for.
 
 use std::{
     any::Any,
@@ -13,18 +13,101 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::*},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*},
     },
-    thread::{JoinHandle, Thread},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-/// How long a thread without work spins before it sleeps.
+/// How long a waiting thread spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
-/// How often a waiting thread looks before it reads the clock, or yields at a barrier.
-const LOOKS: u32 = 256;
-/// Times that a thread at a barrier looks before it gives its processor to others between looks.
-const BARRIER_LOOKS: u32 = 20_000;
+/// How often it looks before it reads the clock.
+const LOOKS: u32 = 64;
+/// How long a thread sleeps at a barrier before it looks whether another has panicked.
+const NAP: Duration = Duration::from_millis(20);
+
+/// A number that threads wait for to change.
+#[derive(Default)]
+struct Gate {
+    opened: AtomicU32,
+    /// Threads that sleep, or are about to.
+    asleep: AtomicU32,
+}
+
+impl Gate {
+    /// How often it was opened.
+    fn opened(&self) -> u32 {
+        self.opened.load(Acquire)
+    }
+    /// Lets the threads pass that wait at it. What the opener wrote before, they see.
+    fn open(&self) {
+        // Sequentially consistent against `asleep`: either the sleeper sees the new number, or this thread sees the sleeper.
+        self.opened.fetch_add(1, SeqCst);
+        if self.asleep.load(SeqCst) > 0 {
+            system::wake(&self.opened);
+        }
+    }
+    /// Waits until the number is not `seen`; the new number. `check` is called from time to time, if there is one.
+    fn pass(&self, seen: u32, check: Option<&dyn Fn()>) -> u32 {
+        let start = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                let now = self.opened();
+                if now != seen {
+                    return now;
+                }
+                std::hint::spin_loop();
+            }
+            if let Some(check) = check {
+                check();
+            }
+            if start.elapsed() > SPIN {
+                break;
+            }
+        }
+        loop {
+            self.asleep.fetch_add(1, SeqCst);
+            system::sleep(&self.opened, seen, check.map(|_| NAP));
+            self.asleep.fetch_sub(1, Relaxed);
+            let now = self.opened();
+            if now != seen {
+                return now;
+            }
+            if let Some(check) = check {
+                check();
+            }
+        }
+    }
+}
+
+/// Sleeping on a number in memory.
+mod system {
+    use std::{sync::atomic::AtomicU32, time::Duration};
+
+    /// Sleeps while `word` is `value`, for `longest` at most; may return early.
+    #[cfg(target_os = "linux")]
+    pub(super) fn sleep(word: &AtomicU32, value: u32, longest: Option<Duration>) {
+        use rustix::thread::futex::{self, Timespec};
+        let longest = longest.map(|d| Timespec { tv_sec: d.as_secs() as _, tv_nsec: d.subsec_nanos().into() });
+        // An error says that the number has changed, that time is up, or that a signal came: all are for the caller to find out.
+        let _ = futex::wait(word, futex::Flags::PRIVATE, value, longest.as_ref());
+    }
+    /// Wakes all that sleep on `word`.
+    #[cfg(target_os = "linux")]
+    pub(super) fn wake(word: &AtomicU32) {
+        use rustix::thread::futex;
+        // It fails only for addresses that do not exist.
+        let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+    /// Elsewhere, a short sleep.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn sleep(_: &AtomicU32, _: u32, _: Option<Duration>) {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    /// Elsewhere, sleepers wake by themselves.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn wake(_: &AtomicU32) {}
+}
 
 /// A counter alone on its cache lines (two, as processors fetch lines in pairs).
 #[repr(align(128))]
@@ -35,29 +118,29 @@ struct Padded<T>(T);
 type Job = *const (dyn Fn(Worker<'_>) + Sync);
 
 struct Shared {
-    /// Number of the run; changes when there is a new one.
-    run: Padded<AtomicUsize>,
+    /// Opened when there is a new run.
+    run: Padded<Gate>,
     /// Threads that have not finished the run.
     busy: Padded<AtomicUsize>,
+    /// Opened when none is left.
+    done: Padded<Gate>,
     /// Threads that have come to the barrier.
     arrived: Padded<AtomicUsize>,
-    /// Barriers passed.
-    passed: Padded<AtomicUsize>,
-    /// The work; written by the caller before `run` changes, read by threads after.
+    /// Opened when all have.
+    barrier: Padded<Gate>,
+    /// The work; written by the caller before `run` opens, read by threads after.
     job: UnsafeCell<Option<Job>>,
     /// A thread has panicked in this run: barriers no longer hold anyone.
     failed: AtomicBool,
     /// The pool is being dropped.
     over: AtomicBool,
-    /// Whether each thread sleeps, or is about to.
-    asleep: Vec<Padded<AtomicBool>>,
     /// What the first panic said.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     count: usize,
 }
 
 // SAFETY: `job` is written only by the caller of `Pool::run` while no thread reads it (all have counted themselves out of
-// `busy`), and published by a release store to `run`. The closure behind it is `Sync`, and outlives the run.
+// `busy`), and published by opening `run`. The closure behind it is `Sync`, and outlives the run.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -66,8 +149,6 @@ unsafe impl Sync for Shared {}
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Wakes sleepers without going through `JoinHandle`.
-    sleepers: Vec<Thread>,
     /// One run at a time.
     turn: Mutex<()>,
 }
@@ -81,22 +162,22 @@ impl Pool {
         if handles.len() + 1 < count {
             tracing::warn!("only {} of {count} threads could be started", handles.len() + 1);
             let fewer = handles.len() + 1;
-            drop(Self { sleepers: sleepers(&handles), shared, threads: handles, turn: Mutex::default() });
+            drop(Self { shared, threads: handles, turn: Mutex::default() });
             shared = Self::shared(fewer);
             handles = Self::spawn(&shared);
         }
-        Self { sleepers: sleepers(&handles), shared, threads: handles, turn: Mutex::default() }
+        Self { shared, threads: handles, turn: Mutex::default() }
     }
     fn shared(count: usize) -> Arc<Shared> {
         Arc::new(Shared {
             run: Padded::default(),
             busy: Padded::default(),
             arrived: Padded::default(),
-            passed: Padded::default(),
+            barrier: Padded::default(),
+            done: Padded::default(),
             job: UnsafeCell::new(None),
             failed: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            asleep: (0..count).map(|_| Padded::default()).collect(),
             panic: Mutex::new(None),
             count,
         })
@@ -133,17 +214,11 @@ impl Pool {
         // SAFETY: no thread reads the job now (the last run's have all counted themselves out). The lifetime is erased, but this
         // function does not return before every thread has finished with the closure.
         unsafe { *s.job.get() = Some(std::mem::transmute::<&(dyn Fn(Worker<'_>) + Sync), Job>(f)) };
-        // Sequentially consistent against `asleep`: either the sleeper sees the new run, or this thread sees the sleeper.
-        s.run.0.fetch_add(1, SeqCst);
-        for (thread, asleep) in self.sleepers.iter().zip(&s.asleep[1..]) {
-            if asleep.0.load(SeqCst) {
-                thread.unpark();
-            }
-        }
+        let done = s.done.0.opened();
+        s.run.0.open();
         work(s, 0, f);
-        let mut looks = 0;
-        while s.busy.0.load(Acquire) != 0 {
-            relax(&mut looks);
+        if s.count > 1 {
+            s.done.0.pass(done, None);
         }
         if s.failed.load(Relaxed) {
             let first = s.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -152,16 +227,11 @@ impl Pool {
     }
 }
 
-fn sleepers(handles: &[JoinHandle<()>]) -> Vec<Thread> {
-    handles.iter().map(|h| h.thread().clone()).collect()
-}
-
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.over.store(true, Relaxed);
-        self.shared.run.0.fetch_add(1, SeqCst);
+        self.shared.run.0.open();
         for handle in self.threads.drain(..) {
-            handle.thread().unpark();
             // A thread catches every panic of its work, so that joining cannot fail.
             let _ = handle.join();
         }
@@ -172,45 +242,20 @@ impl Drop for Pool {
 fn serve(s: &Shared, index: usize) {
     let mut seen = 0;
     loop {
-        seen = next(s, index, seen);
+        seen = s.run.0.pass(seen, None);
         if s.over.load(Relaxed) {
             return;
         }
-        // SAFETY: `next` acquired the run's number, and the job was written before it; the caller waits for `busy` before the
+        // SAFETY: `pass` acquired the run's number, and the job was written before it; the caller waits for `busy` before the
         // closure goes or the cell is written again.
         if let Some(job) = unsafe { *s.job.get() } {
             // SAFETY: as above.
             work(s, index, unsafe { &*job });
         }
-        s.busy.0.fetch_sub(1, Release);
-    }
-}
-
-/// Waits for a run other than `seen`: spins, then sleeps.
-fn next(s: &Shared, index: usize, seen: usize) -> usize {
-    let start = Instant::now();
-    loop {
-        for _ in 0..LOOKS {
-            let run = s.run.0.load(Acquire);
-            if run != seen {
-                return run;
-            }
-            std::hint::spin_loop();
-        }
-        if start.elapsed() > SPIN {
-            break;
+        if s.busy.0.fetch_sub(1, AcqRel) == 1 {
+            s.done.0.open();
         }
     }
-    s.asleep[index].0.store(true, SeqCst);
-    let run = loop {
-        let run = s.run.0.load(SeqCst);
-        if run != seen {
-            break run;
-        }
-        std::thread::park();
-    };
-    s.asleep[index].0.store(false, Relaxed);
-    run
 }
 
 /// One thread's part of a run. Keeps the first panic.
@@ -221,16 +266,6 @@ fn work(s: &Shared, index: usize, f: &(dyn Fn(Worker<'_>) + Sync)) {
         if !s.failed.swap(true, SeqCst) {
             *first = Some(panic);
         }
-    }
-}
-
-/// One look's pause at a place where waits are short; yields the processor once the wait has become long.
-fn relax(looks: &mut u32) {
-    if *looks < BARRIER_LOOKS {
-        *looks += 1;
-        std::hint::spin_loop();
-    } else {
-        std::thread::yield_now();
     }
 }
 
@@ -252,17 +287,13 @@ impl Worker<'_> {
         if s.count == 1 {
             return;
         }
-        let passed = s.passed.0.load(Relaxed);
+        let opened = s.barrier.0.opened();
         if s.arrived.0.fetch_add(1, AcqRel) + 1 == s.count {
             s.arrived.0.store(0, Relaxed);
-            s.passed.0.store(passed.wrapping_add(1), Release);
+            s.barrier.0.open();
             return;
         }
-        let mut looks = 0;
-        while s.passed.0.load(Acquire) == passed {
-            assert!(!s.failed.load(Relaxed), "another thread of the pool panicked");
-            relax(&mut looks);
-        }
+        s.barrier.0.pass(opened, Some(&|| assert!(!s.failed.load(Relaxed), "another thread of the pool panicked")));
     }
     /// This thread's part of `0..total`, in multiples of `step` (the last part may end between).
     pub fn chunk(&self, total: usize, step: usize) -> Range<usize> {
