@@ -65,11 +65,7 @@ impl Chat {
         }
         loop {
             match editor.read_line(&Arrow)? {
-                Signal::Success(line) => {
-                    if !talk.take(&line)? {
-                        return Ok(());
-                    }
-                }
+                Signal::Success(line) if !talk.take(&line)? => return Ok(()),
                 Signal::CtrlD => return Ok(()),
                 _ => {}
             }

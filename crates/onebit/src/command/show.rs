@@ -116,7 +116,7 @@ impl Show {
 
 impl Show {
     fn check(&self, checkpoint: &Checkpoint, loudness: Loudness) -> anyhow::Result<()> {
-        let bar = progress::bar(loudness, "checking", checkpoint.bytes() as u64);
+        let bar = progress::bar(loudness, "checking", checkpoint.bytes());
         let found = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));
         bar.finish_and_clear();
         let mut out = std::io::stdout().lock();

@@ -33,7 +33,8 @@ impl Tokenize {
                 return Err(Usage(format!("token {id} is not in the vocabulary of {}", tokenizer.len())).into());
             }
             let text = tokenizer.decode(ids, false);
-            return Ok(if self.json { writeln!(out, "{}", serde_json::to_string(&text)?)? } else { writeln!(out, "{text}")? });
+            writeln!(out, "{}", if self.json { serde_json::to_string(&text)? } else { text })?;
+            return Ok(());
         }
         let text = match &self.text {
             Some(text) => text.clone(),
