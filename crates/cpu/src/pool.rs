@@ -426,7 +426,7 @@ mod tests {
             let mut next = 0;
             for i in 0..count {
                 let p = part(total, step, i, count);
-                assert!(p.start == next && (p.start % step == 0 || p.is_empty()));
+                assert!(p.start == next && (p.start.is_multiple_of(step) || p.is_empty()));
                 next = p.end;
             }
             assert_eq!(next, total);
