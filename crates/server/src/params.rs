@@ -26,6 +26,8 @@ pub(crate) const HARMLESS: &[&str] = &[
     "cache_prompt",
     // Where llama-server would compute it.
     "id_slot",
+    // Shapes what `dynatemp_range` does, which is nothing.
+    "dynatemp_exponent",
 ];
 
 /// Takes what does not change the answer, and refuses by name what does and is not there.
@@ -42,6 +44,14 @@ pub(crate) fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.only("n_keep", |v| v.as_i64() == Some(0), "the context is never shifted, so nothing is dropped from it")?;
     fields.only("t_max_predict_ms", |v| v.as_i64().is_some_and(|n| n <= 0), "time is not limited by request")?;
     fields.only("n_indent", |v| v.as_i64() == Some(0), "indentation is not enforced")?;
+    fields.only("n_probs", |v| v.as_i64() == Some(0), "use `logprobs` of /v1/completions or /v1/chat/completions")?;
+    fields.only("post_sampling_probs", is_false, "logprobs are those of the model")?;
+    fields.only("timings_per_token", is_false, "times are told once, at the end")?;
+    fields.only("return_progress", is_false, "the progress of a prompt is not told")?;
+    fields.only("min_tokens", |v| v.as_i64() == Some(0), "use `ignore_eos` with `max_tokens`")?;
+    fields.only("stop_token_ids", |v| v.as_array().is_some_and(Vec::is_empty), "use `stop`")?;
+    fields.only("include_stop_str_in_output", is_false, "a stop string is not part of the text")?;
+    fields.only("use_beam_search", is_false, "one token is chosen after the other")?;
     Ok(())
 }
 
@@ -219,6 +229,7 @@ pub(crate) fn request(
         request.stop = strings("stop", stop, limits)?;
     }
     request.ignore_eos = fields.boolean("ignore_eos")?.unwrap_or(false);
+    request.skip_special = fields.boolean("skip_special_tokens")?.unwrap_or(true);
     Ok(request)
 }
 
@@ -298,6 +309,7 @@ mod tests {
             "dry_multiplier": 0.75, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": 11, "dry_sequence_breakers": ["x"],
             "xtc_probability": 0.5, "xtc_threshold": 0.25, "mirostat": 2, "mirostat_tau": 4, "mirostat_eta": 0.5,
             "seed": 42, "logit_bias": {"5": -100}, "max_tokens": 17, "stop": ["a", "b"], "ignore_eos": true,
+            "skip_special_tokens": false,
         }))
         .expect("valid");
         let s = &request.sampling;
@@ -307,7 +319,10 @@ mod tests {
         assert_eq!((s.dry.sequence_breakers.clone(), s.xtc.probability, s.xtc.threshold), (vec!["x".to_string()], 0.5, 0.25));
         assert_eq!((s.mirostat.mode, s.mirostat.tau, s.mirostat.eta), (2, 4.0, 0.5));
         assert_eq!((s.seed, s.logit_bias.clone()), (Some(42), vec![(5, -100.0)]));
-        assert_eq!((request.max_tokens, request.stop, request.ignore_eos), (Some(17), vec!["a".into(), "b".into()], true));
+        assert_eq!(
+            (request.max_tokens, request.stop, request.ignore_eos, request.skip_special),
+            (Some(17), vec!["a".into(), "b".into()], true, false)
+        );
     }
 
     #[test]
@@ -358,6 +373,10 @@ mod tests {
             (json!({ "samplers": ["top_k"] }), "samplers"),
             (json!({ "dynatemp_range": 0.5 }), "dynatemp_range"),
             (json!({ "n_keep": 5 }), "n_keep"),
+            (json!({ "n_probs": 5 }), "n_probs"),
+            (json!({ "min_tokens": 5 }), "min_tokens"),
+            (json!({ "stop_token_ids": [5] }), "stop_token_ids"),
+            (json!({ "timings_per_token": true }), "timings_per_token"),
             (json!({ "wat": 1 }), "wat"),
         ] {
             let error = parse(body.clone()).expect_err("refused");

@@ -73,7 +73,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.only("audio", |_| false, "answers are text")?;
     fields.only("web_search_options", |_| false, "nothing is looked up")?;
     fields.only("verbosity", |v| v == "medium", "it cannot be told to the model")?;
-    fields.only("reasoning_format", |v| v == "none", "reasoning is left in the text")?;
+    fields.only("reasoning_format", |v| v == "none" || v == "auto", "reasoning is left in the text")?;
     // Speeds an answer up where it can be foreseen, and changes nothing in it.
     fields.pass_over(&["prediction"]);
     Ok(())

@@ -13,7 +13,6 @@ use axum::extract::State;
 use axum::response::Response;
 use onebit_engine::{Finish, FinishReason, Request, Token};
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
@@ -43,11 +42,6 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
     let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;
     let return_tokens = fields.boolean("return_tokens")?.unwrap_or(false);
-    let is_false = |v: &Value| v == &Value::Bool(false);
-    fields.only("n_probs", |v| v.as_i64() == Some(0), "use `logprobs` of /v1/completions")?;
-    fields.only("post_sampling_probs", is_false, "use `logprobs` of /v1/completions")?;
-    fields.only("timings_per_token", is_false, "times are told once, at the end")?;
-    fields.only("return_progress", is_false, "the progress of a prompt is not told")?;
     fields.only("response_fields", |v| v.as_array().is_some_and(Vec::is_empty), "all fields are answered")?;
     fields.finish()?;
     request.prompt = prompt::single("prompt", prompt, model.engine.tokenizer())?.ids;
