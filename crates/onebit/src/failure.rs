@@ -38,6 +38,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             || e.is::<onebit_plan::Error>()
             || e.is::<onebit_models::Error>()
             || e.is::<onebit_text::Error>()
+            || e.is::<onebit_quantize::Error>()
             || e.downcast_ref::<onebit_registry::Error>().is_some_and(|e| {
                 use onebit_registry::Error::{Io, Reference, Unknown};
                 matches!(e, Unknown { .. } | Reference { .. } | Io { .. })

@@ -156,6 +156,7 @@ fn help_tells_of_every_command_and_the_exit_codes() {
         "convert",
         "bench",
         "perplexity",
+        "quantize",
         "devices",
         "completions",
         "version",

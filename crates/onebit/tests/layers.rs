@@ -16,6 +16,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("engine", &["plan", "text"]),
     ("server", &["engine", "text"]),
     ("registry", &[]),
+    ("quantize", &["formats", "quants"]),
 ];
 
 const UNSAFE: &[&str] = &["formats", "cpu"];

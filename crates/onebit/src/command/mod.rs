@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod logits;
 pub(crate) mod perplexity;
 pub(crate) mod pull;
+pub(crate) mod quantize;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod sampling;

@@ -1,0 +1,68 @@
+use crate::{Loudness, failure::Usage, open, progress};
+use onebit_quantize::{Importance, Options, Override, Recipe, quantize, recipes};
+use std::{io::Write, path::PathBuf};
+
+/// Store a model's weights in fewer bits
+///
+/// Recipes have llama.cpp's names: Q4_K_M takes Q4_K for most weights, and Q6_K for the output matrix and a part of the values
+/// and of the ways down. `--type NAME=TYPE` chooses for tensors by name.
+#[derive(clap::Args)]
+pub(crate) struct Quantize {
+    /// The model: a GGUF file in F32, F16 or BF16 (`1bit convert` makes one)
+    model: String,
+    /// The file to write; it appears when it is complete
+    out: PathBuf,
+    /// Recipe: Q4_K_M, Q8_0, IQ4_XS, ...
+    recipe: String,
+    /// Type for tensors by name, in which `*` stands for anything: `blk.*.ffn_down=Q6_K`; can be given several times
+    #[arg(long = "type", value_name = "NAME=TYPE")]
+    types: Vec<String>,
+    /// Importance of inputs, as llama-imatrix writes it (GGUF or the older form)
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
+    /// Threads [default: all processors]
+    #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Quantize {
+    pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
+        let Some(recipe) = Recipe::by_name(&self.recipe) else {
+            let known: Vec<_> = recipes().map(|r| r.name).collect();
+            return Err(Usage(format!("there is no recipe {}; 1bit knows {}", self.recipe, known.join(", "))).into());
+        };
+        let overrides =
+            self.types.iter().map(|t| Override::parse(t)).collect::<Result<Vec<_>, _>>().map_err(|e| Usage(format!("--type: {e}")))?;
+        let importance = self.imatrix.as_deref().map(Importance::read).transpose()?;
+        let checkpoint = open::checkpoint(&self.model, loudness)?;
+        let threads = self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |t| t as usize);
+        let bar = progress::bar(loudness, "quantizing", checkpoint.bytes());
+        let options = Options { recipe, overrides, importance, threads };
+        let report = quantize(&checkpoint, &self.out, &options, &mut |p| bar.set_position(p.done));
+        bar.finish_and_clear();
+        let report = report?;
+        if loudness > Loudness::Quiet {
+            for remark in &report.remarks {
+                eprintln!("{remark}");
+            }
+        }
+        if self.json {
+            let types: Vec<_> = report.types.iter().map(|(t, (n, b))| serde_json::json!({"type": t, "tensors": n, "bytes": b})).collect();
+            let value = serde_json::json!({"out": self.out, "recipe": recipe.name, "bytes": report.bytes, "bits_per_weight": report.bits, "types": types});
+            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&value)?)?;
+        } else if loudness > Loudness::Quiet {
+            let types: Vec<_> = report.types.iter().map(|(t, (n, _))| format!("{n} in {t}")).collect();
+            eprintln!(
+                "{}: {:.1} MB, {:.2} bits per weight: {}",
+                self.out.display(),
+                report.bytes as f64 / 1e6,
+                report.bits,
+                types.join(", ")
+            );
+        }
+        Ok(())
+    }
+}

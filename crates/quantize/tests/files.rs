@@ -1,0 +1,164 @@
+//! Whole files: what is chosen, what is carried over, and what is refused.
+
+#![allow(clippy::unwrap_used)] // helpers outside of #[test] functions
+
+use onebit_formats::{Checkpoint, Meta, gguf::Writer};
+use onebit_quantize::{Importance, Options, Override, Recipe, quantize};
+use onebit_quants::{F32, Q8_0, WeightType};
+use std::path::{Path, PathBuf};
+
+/// Numbers that look like weights: sums of a small generator's output.
+fn weights(n: usize, mut seed: u64) -> Vec<f32> {
+    let mut uniform = || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..n).map(|_| (0..6).map(|_| uniform()).sum::<f32>() * 0.02).collect()
+}
+
+/// A file with two layers of a llama's tensors, 256 wide.
+fn model(folder: &Path, spoil: bool) -> PathBuf {
+    let path = folder.join("original.gguf");
+    let mut writer = Writer::new(&path);
+    let number = |v| Meta::Unsigned(v);
+    for (key, value) in [
+        ("general.architecture", Meta::Text("llama".into())),
+        ("general.file_type", number(0)),
+        ("llama.block_count", number(2)),
+        ("llama.attention.head_count", number(4)),
+        ("llama.attention.head_count_kv", number(4)),
+        ("tokenizer.ggml.scores", Meta::Floats(vec![1.0, 2.0])),
+    ] {
+        writer.pair(key, &value).unwrap();
+    }
+    let tensors: [(&str, &[usize]); 7] = [
+        ("token_embd.weight", &[64, 256]),
+        ("output.weight", &[64, 256]),
+        ("blk.0.attn_norm.weight", &[256]),
+        ("blk.0.ffn_down.weight", &[256, 256]),
+        ("blk.1.ffn_down.weight", &[256, 96]),
+        ("blk.1.ffn_gate_inp.weight", &[8, 256]),
+        ("blk.1.attn_q.weight", &[256, 256]),
+    ];
+    for (name, shape) in tensors {
+        writer.tensor(name, F32, shape).unwrap();
+    }
+    let mut data = writer.begin().unwrap();
+    for (i, (name, shape)) in tensors.into_iter().enumerate() {
+        let mut values = weights(shape.iter().product(), i as u64);
+        if spoil && name == "blk.1.attn_q.weight" {
+            values[256 * 3 + 5] = f32::NAN;
+        }
+        data.write(name, &values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    }
+    data.finish().unwrap();
+    path
+}
+
+fn options(recipe: &str, overrides: &[&str]) -> Options {
+    let overrides = overrides.iter().map(|o| Override::parse(o).unwrap()).collect();
+    Options { recipe: Recipe::by_name(recipe).unwrap(), overrides, importance: None, threads: 3 }
+}
+
+fn rmse(a: &[f32], b: &[f32]) -> f64 {
+    (a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>() / a.len() as f64).sqrt()
+}
+
+#[test]
+fn a_mix_is_chosen_encoded_and_carried_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (Checkpoint::open(model(folder.path(), false)).unwrap(), folder.path().join("small.gguf"));
+    let mut seen = (0, 0);
+    let report = quantize(&from, &to, &options("Q4_K_M", &["blk.1.attn_q=Q8_0"]), &mut |p| {
+        assert!(p.done >= seen.0);
+        seen = (p.done, p.total);
+    })
+    .unwrap();
+    assert!(seen.0 == seen.1 && seen.1 == from.bytes());
+    let file = Checkpoint::open(&to).unwrap();
+    let ty = |name: &str| file.tensor(name).unwrap().ty().name();
+    assert_eq!(ty("token_embd.weight"), "Q4_K");
+    assert_eq!(ty("output.weight"), "Q6_K");
+    assert_eq!(ty("blk.0.ffn_down.weight"), "Q4_K");
+    // 96 is not divided by 256: Q6_K gives way to Q8_0.
+    assert_eq!(ty("blk.1.ffn_down.weight"), "Q8_0");
+    assert_eq!((ty("blk.0.attn_norm.weight"), ty("blk.1.ffn_gate_inp.weight")), ("F32", "F32"));
+    assert_eq!(ty("blk.1.attn_q.weight"), "Q8_0");
+    assert!(report.remarks.iter().any(|r| r.contains("do not divide")), "{:?}", report.remarks);
+    assert_eq!(report.bytes, std::fs::metadata(&to).unwrap().len());
+    assert_eq!(file.metadata.unsigned("general.file_type").unwrap(), Some(15));
+    assert_eq!(file.metadata.floats("tokenizer.ggml.scores").unwrap(), Some(&[1.0, 2.0][..]));
+    // Steps of the types on such weights, about 0.014 in deviation: an eighth for 4 bits, far less for 8.
+    for (name, bound) in [("token_embd.weight", 2e-3), ("blk.1.attn_q.weight", 2e-4), ("blk.0.attn_norm.weight", 1e-30)] {
+        let error = rmse(&from.tensor(name).unwrap().to_f32(), &file.tensor(name).unwrap().to_f32());
+        assert!(error < bound, "{name}: {error}");
+    }
+}
+
+/// The result is that of the encoder, row by row, whatever the number of threads.
+#[test]
+fn threads_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Checkpoint::open(model(folder.path(), false)).unwrap();
+    let made = [1, 2, 7].map(|threads| {
+        let to = folder.path().join(format!("{threads}.gguf"));
+        quantize(&from, &to, &Options { threads, ..options("Q8_0", &[]) }, &mut |_| {}).unwrap();
+        std::fs::read(to).unwrap()
+    });
+    assert!(made[0] == made[1] && made[1] == made[2]);
+    let tensor = from.tensor("token_embd.weight").unwrap();
+    let mut want = vec![0; Q8_0.bytes_for(tensor.values()).unwrap()];
+    (Q8_0.info().encode.unwrap())(&tensor.to_f32(), None, &mut want);
+    let file = Checkpoint::open(folder.path().join("2.gguf")).unwrap();
+    assert_eq!(file.tensor("token_embd.weight").unwrap().bytes(), want);
+}
+
+#[test]
+fn importance_moves_the_error_to_where_it_matters_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Checkpoint::open(model(folder.path(), false)).unwrap();
+    // The first half of the inputs matters, the second hardly.
+    let importance: Vec<u8> = (0..256).flat_map(|i| if i < 128 { 1.0f32 } else { 0.001 }.to_le_bytes()).collect();
+    let name = "blk.0.ffn_down.weight";
+    let int = |v: usize| (v as i32).to_le_bytes().to_vec();
+    let file = [int(1), int(name.len()), name.as_bytes().to_vec(), int(1), int(256), importance].concat();
+    let imatrix = folder.path().join("imatrix.dat");
+    std::fs::write(&imatrix, file).unwrap();
+    let halves = |importance: Option<Importance>| {
+        let to = folder.path().join("q.gguf");
+        quantize(&from, &to, &Options { importance, ..options("Q2_K", &["*ffn_down*=Q2_K", "blk.1.ffn_down=Q8_0"]) }, &mut |_| {}).unwrap();
+        let (a, b) = (from.tensor(name).unwrap().to_f32(), Checkpoint::open(&to).unwrap().tensor(name).unwrap().to_f32());
+        let half = |at: usize| {
+            let pick = |v: &[f32]| v.chunks(256).flat_map(|r| r[at..at + 128].to_vec()).collect::<Vec<_>>();
+            rmse(&pick(&a), &pick(&b))
+        };
+        [half(0), half(128)]
+    };
+    let (plain, weighted) = (halves(None), halves(Some(Importance::read(&imatrix).unwrap())));
+    assert!(weighted[0] < plain[0] && weighted[1] >= plain[1] * 0.99, "{plain:?} {weighted:?}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("small.gguf");
+    let spoilt = Checkpoint::open(model(folder.path(), true)).unwrap();
+    let error = quantize(&spoilt, &to, &options("Q4_0", &[]), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("blk.1.attn_q.weight") && error.contains("row 3, column 5 is NaN"), "{error}");
+    let error = quantize(&spoilt, &to, &options("Q4_0", &["blk.1.ffn_down=Q4_K"]), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("blk.1.ffn_down.weight") && error.contains("do not divide"), "{error}");
+    assert!(!to.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 1);
+}
+
+/// Fewer bits cannot be undone: quantizing to more keeps what is there.
+#[test]
+fn nothing_is_stored_in_more_bits_than_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (four, eight) = (folder.path().join("4.gguf"), folder.path().join("8.gguf"));
+    quantize(&Checkpoint::open(model(folder.path(), false)).unwrap(), &four, &options("Q4_0", &[]), &mut |_| {}).unwrap();
+    let four = Checkpoint::open(four).unwrap();
+    let report = quantize(&four, &eight, &options("Q8_0", &[]), &mut |_| {}).unwrap();
+    let types = |c: &Checkpoint| c.tensors.values().map(|t| t.ty()).collect::<Vec<WeightType>>();
+    assert_eq!(types(&Checkpoint::open(eight).unwrap()), types(&four));
+    assert!(report.remarks[0].contains("stay as they are"), "{:?}", report.remarks);
+}
