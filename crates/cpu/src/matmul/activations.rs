@@ -38,10 +38,9 @@ const TINY: f32 = 1e-30;
 
 impl<const PLANES: usize> Block<PLANES> {
     /// The largest number that the planes hold.
-    const LARGEST: f32 = if PLANES == 1 { 127.0 } else { (127 * BASE) as f32 };
+    pub(super) const LARGEST: f32 = if PLANES == 1 { 127.0 } else { (127 * BASE) as f32 };
 
-    /// A block of 32 values. Plain loops, which become vectors where this is inlined into a function that has them.
-    #[inline(always)]
+    /// A block of 32 values; `avx2` has the same in vectors.
     pub(super) fn quantize(x: &[f32; BLOCK]) -> Self {
         // As integers, magnitudes order as numbers do, with infinities and NaNs above all.
         let largest = f32::from_bits(x.iter().fold(0, |m, v| m.max(v.to_bits() & 0x7fff_ffff)));
@@ -188,34 +187,12 @@ unsafe fn quantize<const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &
     match isa.level() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Isa` stands for the instructions being there.
-        Level::Avx512 => unsafe { quantize_avx512(whole, blocks) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Level::Avx2 => unsafe { quantize_avx2(whole, blocks) },
-        _ => quantize_all(whole, blocks),
+        Level::Avx2 | Level::Avx512 => unsafe { super::avx2::quantize(whole, blocks) },
+        _ => whole.iter().zip(blocks).for_each(|(x, out)| *out = Block::quantize(x)),
     }
     if let Some(last) = last.first_mut() {
         let mut padded = [0.0; BLOCK];
         padded[..rest.len()].copy_from_slice(rest);
         *last = Block::quantize(&padded);
     }
-}
-
-#[inline(always)]
-fn quantize_all<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
-    for (x, out) in x.iter().zip(out) {
-        *out = Block::quantize(x);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn quantize_avx2<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
-    quantize_all(x, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-fn quantize_avx512<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
-    quantize_all(x, out);
 }

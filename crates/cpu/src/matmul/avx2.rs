@@ -1,6 +1,10 @@
 //! [`Simd`] with AVX2, FMA and F16C: a panel's 16 rows in two registers.
 
-use super::simd::Simd;
+use super::{
+    activations::{BASE, Block, scale},
+    codes::BLOCK,
+    simd::Simd,
+};
 use std::arch::x86_64::*;
 
 /// Eight lanes in one register.
@@ -130,4 +134,60 @@ impl Simd for Avx2 {
 unsafe fn four(x: *const i8, g: usize) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe { _mm256_set1_epi32(x.add(4 * g).cast::<i32>().read_unaligned()) }
+}
+
+/// [`Block::quantize`] for whole blocks, with the same results.
+///
+/// # Safety
+/// The instructions are there.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn quantize<const PLANES: usize>(x: &[[f32; BLOCK]], out: &mut [Block<PLANES>]) {
+    let magnitude = _mm256_set1_epi32(0x7fff_ffff);
+    let (base, steps) = (_mm256_set1_epi32(BASE), _mm256_set1_ps(1.0 / BASE as f32));
+    for (x, out) in x.iter().zip(out) {
+        let at = x.as_ptr();
+        // SAFETY: 8 of 32 values each.
+        let v = unsafe { [_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8)), _mm256_loadu_ps(at.add(16)), _mm256_loadu_ps(at.add(24))] };
+        let sizes = v.map(|v| _mm256_and_si256(_mm256_castps_si256(v), magnitude));
+        let largest = _mm256_max_epu32(_mm256_max_epu32(sizes[0], sizes[1]), _mm256_max_epu32(sizes[2], sizes[3]));
+        let largest = _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256::<1>(largest));
+        let largest = _mm_max_epu32(largest, _mm_unpackhi_epi64(largest, largest));
+        let largest = _mm_max_epu32(largest, _mm_shuffle_epi32::<1>(largest));
+        let (scale, inverse) = scale(f32::from_bits(_mm_cvtsi128_si32(largest) as u32), Block::<PLANES>::LARGEST);
+        if inverse == 0.0 {
+            *out = Block::new([[0; BLOCK]; PLANES], scale, [[0; 2]; PLANES]);
+            continue;
+        }
+        // Conversions round to nearest, ties to even, as the processor is set.
+        let numbers = v.map(|v| _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(inverse))));
+        let mut planes = [narrow(numbers); PLANES];
+        if PLANES == 2 {
+            let high = numbers.map(|n| _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(n), steps)));
+            let low = std::array::from_fn(|i| _mm256_sub_epi32(numbers[i], _mm256_mullo_epi32(high[i], base)));
+            (planes[0], planes[PLANES - 1]) = (narrow(high), narrow(low));
+        }
+        let mut codes = [[0; BLOCK]; PLANES];
+        for (codes, plane) in codes.iter_mut().zip(planes) {
+            // SAFETY: 32 codes.
+            unsafe { _mm256_storeu_si256(codes.as_mut_ptr().cast(), plane) };
+        }
+        *out = Block::new(codes, scale, planes.map(|plane| sums(plane)));
+    }
+}
+
+/// The lowest bytes of 32 numbers from -128 to 127, in order.
+#[target_feature(enable = "avx2")]
+fn narrow(n: [__m256i; 4]) -> __m256i {
+    // Packing works within 128-bit halves: dwords 0, 4, 1, 5, 2, 6, 3, 7 are then in order.
+    let bytes = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
+    _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+}
+
+/// Sums of the first and the last 16 codes.
+#[target_feature(enable = "avx2")]
+fn sums(codes: __m256i) -> [i32; 2] {
+    let fours = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), codes), _mm256_set1_epi16(1));
+    let twos = _mm256_add_epi32(fours, _mm256_srli_si256::<8>(fours));
+    let ones = _mm256_add_epi32(twos, _mm256_srli_si256::<4>(twos));
+    [_mm256_cvtsi256_si32(ones), _mm256_extract_epi32::<4>(ones)]
 }

@@ -50,8 +50,8 @@ const fn form<C: Codes, K: Scales>() -> Form {
         put_codes: C::put,
         put_scales: K::put,
         kernels: [
-            Kernels::new::<Dense<Decoded<C, K>>, Decoded<C, K>>,
-            Kernels::new::<Integer<C, K, 2>, Decoded<C, K>>,
+            Kernels::four::<Dense<Decoded<C, K>>, Decoded<C, K>>,
+            Kernels::four::<Integer<C, K, 2>, Decoded<C, K>>,
             Kernels::new::<Integer<C, K, 1>, Decoded<C, K>>,
         ],
     }

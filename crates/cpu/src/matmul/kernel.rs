@@ -171,6 +171,20 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
+    /// Those of kernel `K` over weights that `D` decodes, for at most four columns at a time: for kernels whose loops over
+    /// eight are too long for the compiler to keep sums in registers.
+    pub(super) fn four<K: Kernel, D: Decode>(isa: Isa) -> Self {
+        match isa.level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => Self {
+                tiles: const { &[(4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
+                decode: avx512_decode::<D>,
+            },
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Self { tiles: const { &[(4, avx2_tile::<K, 4>), (1, avx2_tile::<K, 1>)] }, decode: avx2_decode::<D> },
+            _ => Self { tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
+        }
+    }
     /// Those of kernel `K` over weights that `D` decodes.
     pub(super) fn new<K: Kernel, D: Decode>(isa: Isa) -> Self {
         match isa.level() {
