@@ -81,5 +81,5 @@ macro_rules! fixtures {
         mod $run { $(#[test] fn $name() -> super::Outcome { super::$run(stringify!($name)) })* }
     };
 }
-fixtures! { fixture: llama mistral ministral mixtral cwm internlm3 arcee smollm3 olmo2 granite granitemoe hyperclovax qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
-fixtures! { converted: llama mistral mixtral internlm3 arcee olmo2 granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { fixture: llama mistral ministral mixtral cwm internlm3 arcee smollm3 olmo2 gemma granite granitemoe hyperclovax qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { converted: llama mistral mixtral internlm3 arcee olmo2 gemma granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }

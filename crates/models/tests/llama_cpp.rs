@@ -86,4 +86,4 @@ fn yarn() -> Outcome {
 macro_rules! fixtures {
     ($($name:ident)*) => { $(#[test] fn $name() -> Outcome { agrees(stringify!($name)) })* };
 }
-fixtures! { llama mistral mixtral internlm3 arcee olmo2 granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+fixtures! { llama mistral mixtral internlm3 arcee olmo2 gemma granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }

@@ -1,6 +1,7 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
 mod blocks;
+mod gemma;
 mod granite;
 mod llama;
 mod olmo2;
@@ -32,6 +33,7 @@ static ALL: &[&Arch] = &[
     &llama::ARCEE,
     &llama::SMOLLM3,
     &olmo2::OLMO2,
+    &gemma::GEMMA,
     &granite::GRANITE,
     &granite::GRANITE_MOE,
     &granite::HYPERCLOVAX,
