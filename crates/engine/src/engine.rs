@@ -127,6 +127,11 @@ impl<V: Vocabulary> Engine<V> {
         stats
     }
 
+    /// Why nothing is accepted any more, if so.
+    pub fn closed(&self) -> Option<SubmitError> {
+        self.handle.shared.inbox().closed.clone()
+    }
+
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Arc<V> {
         &self.handle.shared.vocabulary

@@ -3,7 +3,7 @@
 use crate::error::ApiError;
 use crate::marks::Marks;
 use crate::options::ServeOptions;
-use onebit_engine::{Engine, Sampling};
+use onebit_engine::{Engine, Sampling, SubmitError};
 use onebit_text::ChatTemplate;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -113,7 +113,13 @@ impl App {
     /// The model, or the 503 that says why there is none.
     pub(crate) fn model(&self) -> Result<Arc<Model>, ApiError> {
         match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
-            Phase::Ready(model) => Ok(model.clone()),
+            Phase::Ready(model) => match model.engine.closed() {
+                // The engine has logged why.
+                Some(SubmitError::Stopped(_)) => {
+                    Err(ApiError::unavailable("engine_stopped", "The model has stopped working: the server has to be started again"))
+                }
+                _ => Ok(model.clone()),
+            },
             Phase::Loading => {
                 let mut error = ApiError::unavailable("loading", "Loading model").retry(1);
                 error.progress = Some(self.progress.fraction());

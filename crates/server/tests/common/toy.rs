@@ -19,6 +19,9 @@ pub(crate) const NAN: char = '\u{2}';
 /// After this byte it panics.
 pub(crate) const PANICS: char = '\u{3}';
 
+/// After this byte it fails, and so it does ever after.
+pub(crate) const DIES: char = '\u{4}';
+
 /// How a toy is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Toy {
@@ -41,7 +44,7 @@ impl Default for Toy {
 impl Toy {
     pub(crate) fn load(self) -> Loaded {
         let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, activations: ActivationKind::F32 };
-        let executable = Box::new(Alphabet { limits, step: self.step, breaks: self.breaks, logits: vec![] });
+        let executable = Box::new(Alphabet { limits, step: self.step, breaks: self.breaks, dead: false, logits: vec![] });
         let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
         let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
         Loaded {
@@ -67,6 +70,7 @@ struct Alphabet {
     limits: Limits,
     step: Duration,
     breaks: bool,
+    dead: bool,
     logits: Vec<f32>,
 }
 
@@ -95,6 +99,9 @@ impl Executable for Alphabet {
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
         batch.check(&self.limits, VOCABULARY)?;
         std::thread::sleep(self.step);
+        if self.dead {
+            return Err(DeviceError::Failed("the toy is dead".into()));
+        }
         self.logits.clear();
         let mut begin = 0;
         for span in batch.spans {
@@ -103,6 +110,10 @@ impl Executable for Alphabet {
             for last in &tokens[span.len - span.outputs..] {
                 match char::from_u32(*last).filter(|_| self.breaks) {
                     Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),
+                    Some(DIES) => {
+                        self.dead = true;
+                        return Err(DeviceError::Failed("the toy died".into()));
+                    }
                     Some(PANICS) => panic!("the toy panicked"),
                     Some(NAN) => self.logits.extend([f32::NAN; VOCABULARY]),
                     _ => self.logits.extend((0..VOCABULARY as u32).map(|token| logit(*last, token))),

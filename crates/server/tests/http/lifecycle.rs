@@ -1,7 +1,7 @@
 //! Starting, loading, stopping.
 
 use crate::client::{PATIENCE, TestServer, options, post_request};
-use crate::toy::Toy;
+use crate::toy::{DIES, Toy};
 use onebit_server::{ServeError, ServeOptions, Server};
 use serde_json::{Value, json};
 use std::net::{TcpListener, TcpStream};
@@ -145,4 +145,14 @@ fn a_second_signal_cuts_it_short() {
     assert_eq!(stream.reply().events().last().expect("events")["error"]["code"], "shutting_down");
     server.join().expect("it ends well");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_model_that_works_no_more_is_told_by_health() {
+    let server = TestServer::start();
+    server.post(TEXT, &json!({ "prompt": format!("a{DIES}") })).error(500);
+    for path in ["/health", "/v1/models"] {
+        assert_eq!(server.get(path).error(503)["code"], "engine_stopped");
+    }
+    assert_eq!(server.post(TEXT, &json!({ "prompt": "a" })).error(503)["code"], "engine_stopped");
 }
