@@ -71,27 +71,41 @@ pub(crate) fn normalize(candidates: &mut [Candidate], scale: f32) {
     candidates.iter_mut().for_each(|c| c.p *= inverse);
 }
 
-/// Keeps the first in the given order whose probabilities reach `mass`; at least one. Sorts no more than it keeps, and a little.
-pub(crate) fn keep_mass(candidates: &mut Vec<Candidate>, mass: f32, order: impl Fn(&Candidate, &Candidate) -> Ordering) {
-    let mut sorted = 0;
-    let mut reach = 64;
-    let mut sum = 0.0f64;
-    while sorted < candidates.len() {
-        let rest = &mut candidates[sorted..];
-        let n = reach.min(rest.len());
-        if n < rest.len() {
-            rest.select_nth_unstable_by(n, &order);
-        }
-        rest[..n].sort_unstable_by(&order);
-        for c in &rest[..n] {
-            sorted += 1;
-            sum += f64::from(c.p);
-            if sum >= f64::from(mass) {
-                candidates.truncate(sorted);
-                return;
-            }
-        }
-        reach *= 4;
+/// Keeps the first in the given order whose probabilities reach `mass`; at least one. Those that stay keep their places among each
+/// other. `spare` is working memory.
+///
+/// The last that stays is found by halving: the better half is either more than enough, or all of it stays and the search goes
+/// on in the other. So it takes a few passes and no sort.
+pub(crate) fn keep_mass(
+    candidates: &mut Vec<Candidate>,
+    spare: &mut Vec<Candidate>,
+    mass: f32,
+    order: impl Fn(&Candidate, &Candidate) -> Ordering,
+) {
+    const FEW: usize = 32;
+    spare.clone_from(candidates);
+    let mut needed = f64::from(mass);
+    let mut part = &mut spare[..];
+    while part.len() > FEW {
+        let half = part.len() / 2;
+        part.select_nth_unstable_by(half, &order);
+        let (better, worse) = part.split_at_mut(half);
+        let sum: f64 = better.iter().map(|c| f64::from(c.p)).sum();
+        part = if sum >= needed {
+            better
+        } else {
+            needed -= sum;
+            worse
+        };
+    }
+    part.sort_unstable_by(&order);
+    let last = part.iter().find(|c| {
+        needed -= f64::from(c.p);
+        needed <= 0.0
+    });
+    // If rounding leaves the sum of all a little short, all stay.
+    if let Some(last) = last {
+        candidates.retain(|c| order(c, last).is_le());
     }
 }
 
@@ -128,7 +142,10 @@ mod tests {
             let mut sum = 0.0;
             let n = all.iter().position(|c| { sum += f64::from(c.p); sum >= f64::from(mass) }).map_or(all.len(), |i| i + 1);
             all.truncate(n);
-            keep_mass(&mut got, mass, by_logit);
+            let before: Vec<u32> = got.iter().map(|c| c.id).collect();
+            keep_mass(&mut got, &mut Vec::new(), mass, by_logit);
+            prop_assert!(got.is_sorted_by_key(|c| before.iter().position(|id| *id == c.id)));
+            got.sort_by(by_logit);
             prop_assert_eq!(got, all);
         }
     }

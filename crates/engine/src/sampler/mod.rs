@@ -67,6 +67,7 @@ struct Truncation {
 pub struct Scratch {
     logits: Vec<f32>,
     candidates: Vec<Candidate>,
+    spare: Vec<Candidate>,
     sums: Vec<f64>,
 }
 
@@ -104,7 +105,7 @@ impl Sampler {
 
     /// Chooses the token that follows `tokens`. `logits` are the model's, one for each token of the vocabulary, all finite.
     pub fn sample(&mut self, logits: &[f32], tokens: &[u32], scratch: &mut Scratch) -> Result<u32, EngineError> {
-        let Scratch { logits: edited, candidates, sums } = scratch;
+        let Scratch { logits: edited, candidates, spare, sums } = scratch;
         let logits = self.edit(logits, tokens, edited);
         let max = softmax::max(logits);
         if max == f32::NEG_INFINITY {
@@ -120,7 +121,7 @@ impl Sampler {
             mirostat.truncate(candidates, scale);
             return mirostat.choose(candidates, &mut self.rng).ok_or(EngineError::NothingLeft);
         }
-        if self.truncation.apply(logits, max, &mut self.rng, candidates) {
+        if self.truncation.apply(logits, max, &mut self.rng, candidates, spare) {
             normalize(candidates, scale);
             return draw(candidates, self.rng.unit()).map(|c| c.id).ok_or(EngineError::NothingLeft);
         }
@@ -163,7 +164,7 @@ impl Truncation {
 
     /// Leaves candidates in `set`, in an order that depends only on the logits; or says `false`: all tokens are left, and `set`
     /// means nothing. `max` is the greatest logit.
-    fn apply(&self, logits: &[f32], max: f32, rng: &mut Rng, set: &mut Vec<Candidate>) -> bool {
+    fn apply(&self, logits: &[f32], max: f32, rng: &mut Rng, set: &mut Vec<Candidate>, spare: &mut Vec<Candidate>) -> bool {
         // Whether `set` holds what is left; before that it is all of `logits`.
         let mut collected = false;
         let need_all = |set: &mut Vec<Candidate>, collected: &mut bool| {
@@ -185,7 +186,7 @@ impl Truncation {
         }
         if let Some(mass) = self.typical_p {
             need_all(set, &mut collected);
-            truncate::typical(set, mass);
+            truncate::typical(set, spare, mass);
         }
         if let Some(mass) = self.top_p {
             match collected {
@@ -193,7 +194,7 @@ impl Truncation {
                 false => collect_nucleus(logits, max, mass, set),
             }
             collected = true;
-            truncate::top_p(set, mass);
+            truncate::top_p(set, spare, mass);
         }
         if let Some(share) = self.min_p {
             let floor = truncate::min_p_floor(if collected { greatest(set) } else { max }, share);

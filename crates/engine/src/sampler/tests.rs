@@ -81,7 +81,7 @@ fn distribution(sampler: &mut Sampler, logits: &[f32], tokens: &[u32]) -> BTreeM
     let scale = 1.0 / sampler.temperature;
     let logits = sampler.edit(logits, tokens, &mut edited);
     let max = softmax::max(logits);
-    if !sampler.truncation.apply(logits, max, &mut sampler.rng, &mut set) {
+    if !sampler.truncation.apply(logits, max, &mut sampler.rng, &mut set, &mut Vec::new()) {
         collect(logits, |_| true, &mut set);
     }
     normalize(&mut set, scale);

@@ -1,5 +1,5 @@
 //! Steps that leave only some of the tokens to choose from. Each takes the candidates that the one before has left, with
-//! probabilities among these, and leaves at least one.
+//! probabilities among these, and leaves at least one. `spare` is working memory.
 
 use super::candidates::{Candidate, by_logit, keep_mass, normalize};
 use crate::Xtc;
@@ -22,17 +22,19 @@ pub(crate) fn sigma_floor(logits: &[f32], n: f32) -> f32 {
 
 /// Locally typical sampling (Meister et al. 2022, arXiv:2202.00666): those whose surprise is nearest to the expected one, until
 /// they reach `mass`.
-pub(crate) fn typical(candidates: &mut Vec<Candidate>, mass: f32) {
+pub(crate) fn typical(candidates: &mut Vec<Candidate>, spare: &mut Vec<Candidate>, mass: f32) {
     normalize(candidates, 1.0);
-    let entropy: f64 = candidates.iter().filter(|c| c.p > 0.0).map(|c| -f64::from(c.p) * f64::from(c.p).ln()).sum();
-    let distance = |c: &Candidate| (-f64::from(c.p).ln() - entropy).abs();
-    keep_mass(candidates, mass, |a, b| distance(a).partial_cmp(&distance(b)).unwrap_or(Ordering::Equal).then(by_logit(a, b)));
+    // The surprise -ln p is a constant less the logit, so its distance from the entropy, which is the mean surprise, is that of the
+    // logit from the mean logit.
+    let mean: f64 = candidates.iter().map(|c| f64::from(c.p) * f64::from(c.logit)).sum();
+    let distance = |c: &Candidate| (f64::from(c.logit) - mean).abs();
+    keep_mass(candidates, spare, mass, |a, b| distance(a).partial_cmp(&distance(b)).unwrap_or(Ordering::Equal).then(by_logit(a, b)));
 }
 
 /// Nucleus sampling (Holtzman et al. 2019, arXiv:1904.09751): the most probable that together reach `mass`. Probabilities
 /// have been set.
-pub(crate) fn top_p(candidates: &mut Vec<Candidate>, mass: f32) {
-    keep_mass(candidates, mass, by_logit);
+pub(crate) fn top_p(candidates: &mut Vec<Candidate>, spare: &mut Vec<Candidate>, mass: f32) {
+    keep_mass(candidates, spare, mass, by_logit);
 }
 
 /// The least logit of a token that is `share` times as probable as the most probable one (min-p: Nguyen et al. 2024,

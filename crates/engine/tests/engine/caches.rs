@@ -18,9 +18,10 @@ enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     let some = 0usize..64;
+    // Of two letters, so that the same pages come again, after the same beginnings and after others.
     prop_oneof![
         3 => (some.clone(), some.clone(), prop::collection::vec(2u32..4, 0..6)).prop_map(|(i, n, t)| Action::Open(i, n, t)),
-        8 => (some.clone(), prop::collection::vec(2u32..20, 1..9)).prop_map(|(i, t)| Action::Extend(i, t)),
+        8 => (some.clone(), prop::collection::vec(2u32..4, 1..9)).prop_map(|(i, t)| Action::Extend(i, t)),
         3 => some.clone().prop_map(Action::Fork),
         2 => some.clone().prop_map(Action::Snapshot),
         2 => (some.clone(), some.clone()).prop_map(|(i, j)| Action::Rollback(i, j)),
@@ -197,8 +198,10 @@ fn full_pages_are_known_until_they_are_needed() {
     let c = cache.open(&tokens(0, 8), 7).unwrap();
     assert_eq!((c.len(), cache.used_pages()), (4, 5));
     cache.release(c);
-    // What comes before counts: the same tokens after others are others.
-    assert_eq!(cache.open(&[9, 9, 9, 9, 2, 3, 4, 5, 6, 7, 8, 9], 12).map(|p| p.len()), Err(Full));
+    // What comes before counts: the same tokens after others, or at the beginning, are others.
+    let c = cache.open(&tokens(0, 12)[4..8], 4).unwrap();
+    assert_eq!(c.len(), 0);
+    cache.release(c);
     cache.release(a);
     cache.release(b);
     // Nobody has them, and they are known.
