@@ -95,7 +95,7 @@ fn int8_columns_stay_close_to_exact_ones() -> Outcome {
             let (worst, mean) = difference(&int16, &exact);
             eprintln!("{name} {ty}: int16 is off by {worst:.5} at most, {mean:.6} in the mean");
             assert!(
-                mean < 3e-4 && (worst < 3e-3 || name == "qwen3_moe"),
+                mean < 4e-4 && (worst < 1.5e-2 || name == "qwen3_moe"),
                 "{name} {ty}: int16 is off by {worst:.5} at most, {mean:.6} in the mean"
             );
             let int8 = run(&Cpu::new(Some(2)), &model, &tokens, 16, &limits(ActivationKind::Int8))?;

@@ -41,6 +41,10 @@ impl Simd for Avx2 {
         unsafe { _mm256_or_si256(a, b) }
     }
     #[inline(always)]
+    unsafe fn lookup(table: *const [u8; 16], v: __m256i) -> __m256i {
+        unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.cast())), v) }
+    }
+    #[inline(always)]
     unsafe fn dot<const N: usize>(codes: &[__m256i], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> __m256i {
         unsafe {
             let ones = _mm256_set1_epi16(1);

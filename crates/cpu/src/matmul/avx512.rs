@@ -37,6 +37,10 @@ impl Simd for Avx512 {
         unsafe { _mm512_or_si512(a, b) }
     }
     #[inline(always)]
+    unsafe fn lookup(table: *const [u8; 16], v: __m512i) -> __m512i {
+        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.cast())), v) }
+    }
+    #[inline(always)]
     unsafe fn dot<const N: usize>(codes: &[__m512i], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> __m512i {
         unsafe {
             let _ = bits;

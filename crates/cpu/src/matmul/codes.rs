@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`Bits8`] | 8 | chunk g |
 //! | [`Bits4`] | 4 | chunk g mod 4; low half of each byte for g < 4, else high |
+//! | [`Lookup4`] | 4 | as Bits4 |
 //! | [`Bits2`] | 2 | chunk g / 4, bits 2 (g mod 4) and the next of each byte |
 //! | [`Bits5`] | 5 | as Bits4, and the highest bit in chunk 4, bit g of each byte |
 //! | [`Bits6`] | 6 | as Bits4, and the two highest bits as Bits2 in chunks 4 and 5 |
@@ -21,21 +22,28 @@ pub(super) const BLOCK: usize = 32;
 /// Bytes in a chunk: four columns of all rows.
 pub(super) const CHUNK: usize = 4 * ROWS;
 
+/// Levels of a matrix whose codes choose from some.
+pub(super) type Levels = [u8; 16];
+
 /// A way to store the codes of a block.
 pub(super) trait Codes: 'static {
-    /// Bits of a code.
+    /// Bits of a code as it is multiplied.
     const BITS: u32;
     /// What is subtracted from codes.
     const ZERO: i32;
     /// Bytes of a block of 16 rows.
     const BYTES: usize;
 
-    /// The eight groups of a block, one part of its rows; `p` is the block's first byte plus `4 * LANES * part`.
+    /// Levels that stored codes choose from; `None` where codes are numbers themselves.
+    const LEVELS: Option<usize> = None;
+
+    /// The eight groups of a block, one part of its rows; `p` is the block's first byte plus `4 * LANES * part`, and `levels`
+    /// are the matrix's, 128 added.
     ///
     /// # Safety
     /// As for [`Simd`]; chunks are read from `p` on in steps of [`CHUNK`].
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8];
-    /// Writes one row's codes (zero already added) into a block.
+    unsafe fn unpack<S: Simd>(p: *const u8, levels: *const Levels) -> [S::Bytes; 8];
+    /// Writes one row's codes, as they are stored, into a block.
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]);
 }
 
@@ -43,6 +51,8 @@ pub(super) trait Codes: 'static {
 pub(super) struct Bits2;
 /// Four bits: -8 to 7 if signed, else 0 to 15.
 pub(super) struct Bits4<const SIGNED: bool>;
+/// Four bits that choose from 16 levels of -128 to 127.
+pub(super) struct Lookup4;
 /// Five bits: -16 to 15 if signed, else 0 to 31.
 pub(super) struct Bits5<const SIGNED: bool>;
 /// Six bits: -32 to 31.
@@ -102,9 +112,31 @@ impl<const SIGNED: bool> Codes for Bits4<SIGNED> {
     const BYTES: usize = 4 * CHUNK;
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
         unsafe { unpack4::<S>(p) }
+    }
+    fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
+        put4(block, row, &groups(codes));
+    }
+}
+
+impl Codes for Lookup4 {
+    const BITS: u32 = 8;
+    const ZERO: i32 = 128;
+    const BYTES: usize = 4 * CHUNK;
+    const LEVELS: Option<usize> = Some(16);
+
+    #[inline(always)]
+    unsafe fn unpack<S: Simd>(p: *const u8, levels: *const Levels) -> [S::Bytes; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut codes = unpack4::<S>(p);
+            for code in &mut codes {
+                *code = S::lookup(levels, *code);
+            }
+            codes
+        }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
         put4(block, row, &groups(codes));
@@ -117,7 +149,7 @@ impl<const SIGNED: bool> Codes for Bits5<SIGNED> {
     const BYTES: usize = 5 * CHUNK;
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
         unsafe {
             let low = unpack4::<S>(p);
@@ -147,7 +179,7 @@ impl Codes for Bits6 {
     const BYTES: usize = 6 * CHUNK;
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
         unsafe {
             let low = unpack4::<S>(p);
@@ -177,7 +209,7 @@ impl Codes for Bits2 {
     const BYTES: usize = 2 * CHUNK;
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
         unsafe {
             let (a, b) = (S::bytes(p), S::bytes(p.add(CHUNK)));
@@ -204,7 +236,7 @@ impl Codes for Bits8 {
     const BYTES: usize = 8 * CHUNK;
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
         unsafe {
             [

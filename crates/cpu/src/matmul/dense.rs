@@ -71,7 +71,7 @@ impl<C: Codes, K: Scales> Decode for Decoded<C, K> {
     unsafe fn open<S: Simd>(panel: Panel, block: usize, row: usize) -> Self::Opened<S> {
         // SAFETY: the caller's promise.
         unsafe {
-            let codes = C::unpack::<S>(panel.start.add(block * C::BYTES + row * (CHUNK / ROWS)));
+            let codes = C::unpack::<S>(panel.start.add(block * C::BYTES + row * (CHUNK / ROWS)), panel.levels);
             (codes, K::load::<S>(panel.plane, panel.span, block, row))
         }
     }

@@ -1,7 +1,7 @@
 //! Which layout and kernels a weight type gets.
 
 use super::{
-    codes::{BLOCK, Bits2, Bits4, Bits5, Bits6, Bits8, Codes},
+    codes::{BLOCK, Bits2, Bits4, Bits5, Bits6, Bits8, Codes, Lookup4},
     dense::{Bf16, Decoded, Dense, F16, F32},
     integer::Integer,
     kernel::{Geometry, Kernels},
@@ -11,13 +11,12 @@ use super::{
 use crate::isa::Isa;
 use onebit_plan::ActivationKind;
 use onebit_quants::WeightType;
-use std::ops::RangeInclusive;
 
 /// Everything about a layout that the rest needs to know.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// Codes (zero included) that it can hold; `None` for floats.
-    pub(super) codes: Option<Range>,
+    /// Codes that it can hold; `None` for floats.
+    pub(super) codes: Option<Holds>,
     /// Columns share scales in groups of 16 (2) or 32 and more (1).
     groups: usize,
     offsets: bool,
@@ -32,17 +31,36 @@ pub(super) struct Form {
     kernels: [fn(Isa) -> Kernels; 3],
 }
 
-/// Codes that a form can hold: from `-zero` to `last`.
+/// Codes that a form can hold.
 #[derive(Clone, Copy)]
-pub(super) struct Range {
-    /// Added to codes for storing.
-    pub(super) zero: i32,
-    last: i32,
+pub(super) enum Holds {
+    /// From `-zero` to `last`, stored with `zero` added.
+    Range {
+        /// Minus the least.
+        zero: i32,
+        /// The largest.
+        last: i32,
+    },
+    /// So many different ones, stored as their places among them.
+    Levels(usize),
+}
+
+impl Holds {
+    /// Whether all of these can be held, which are in ascending order.
+    fn all(self, codes: &[i8]) -> bool {
+        match self {
+            Self::Range { zero, last } => codes.iter().all(|q| (-zero..=last).contains(&i32::from(*q))),
+            Self::Levels(count) => codes.len() <= count,
+        }
+    }
 }
 
 const fn form<C: Codes, K: Scales>() -> Form {
     Form {
-        codes: Some(Range { zero: C::ZERO, last: (1 << C::BITS) - 1 - C::ZERO }),
+        codes: Some(match C::LEVELS {
+            Some(levels) => Holds::Levels(levels),
+            None => Holds::Range { zero: C::ZERO, last: (1 << C::BITS) - 1 - C::ZERO },
+        }),
         groups: K::GROUPS,
         offsets: K::OFFSETS,
         block: C::BYTES,
@@ -92,9 +110,10 @@ static OWN: &[(WeightType, Form)] = &[
 /// For all other types that split into codes, smallest first: the first that can hold a matrix is taken. The last two hold anything.
 static GENERAL: &[Form] = &[
     form::<Bits2, Wide<1, false>>(),
-    form::<Bits4<true>, Wide<1, false>>(),
-    form::<Bits4<true>, Wide<2, false>>(),
-    form::<Bits4<false>, Wide<2, true>>(),
+    form::<Lookup4, Wide<1, false>>(),
+    form::<Lookup4, Wide<2, false>>(),
+    form::<Lookup4, Wide<1, true>>(),
+    form::<Lookup4, Wide<2, true>>(),
     form::<Bits8, Wide<1, false>>(),
     form::<Bits8, Wide<2, false>>(),
     form::<Bits8, Wide<1, true>>(),
@@ -107,17 +126,14 @@ impl Form {
         let floats = [(onebit_quants::F32, FORM_F32), (onebit_quants::F16, FORM_F16), (onebit_quants::BF16, FORM_BF16)];
         floats.iter().chain(OWN).find(|(t, _)| *t == ty).map(|(_, form)| *form)
     }
-    /// The smallest general form for codes in `codes` that share scales in groups of `group`.
-    pub(super) fn general(codes: RangeInclusive<i32>, group: usize, offsets: bool) -> Option<Self> {
+    /// The smallest general form for these codes, in ascending order, which share scales in groups of `group`.
+    pub(super) fn general(codes: &[i8], group: usize, offsets: bool) -> Option<Self> {
         let groups = match group {
             16 => 2,
             g if g.is_multiple_of(BLOCK) && (g / BLOCK).is_power_of_two() => 1,
             _ => return None,
         };
-        let holds = |f: &&Form| {
-            let range = f.codes.is_some_and(|r| *codes.start() >= -r.zero && *codes.end() <= r.last);
-            range && f.groups == groups && (f.offsets || !offsets)
-        };
+        let holds = |f: &&Form| f.codes.is_some_and(|h| h.all(codes)) && f.groups == groups && (f.offsets || !offsets);
         GENERAL.iter().find(holds).copied()
     }
     /// How a matrix of so many columns lies in memory.
@@ -125,7 +141,7 @@ impl Form {
         let blocks = columns.div_ceil(BLOCK);
         let plane = blocks * self.block;
         let panel = (plane + (self.plane)(blocks, span)).next_multiple_of(64);
-        Geometry { panel, plane, blocks, span, step: panel / blocks.max(1) }
+        Geometry { panel, plane, blocks, span, step: panel / blocks.max(1), levels: [0; 16] }
     }
     /// How columns are given to its products, where `wish` is what codes are multiplied with.
     pub(super) fn activation(&self, wish: ActivationKind) -> ActivationKind {

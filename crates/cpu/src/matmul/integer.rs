@@ -33,7 +33,7 @@ impl<C: Codes, K: Scales, const PLANES: usize> Kernel for Integer<C, K, PLANES> 
                 panel.ahead::<S>(block, C::BYTES + CHUNK);
                 for part in 0..S::PARTS {
                     let row = part * S::LANES;
-                    let codes = C::unpack::<S>(codes_at.add(part * (CHUNK / S::PARTS)));
+                    let codes = C::unpack::<S>(codes_at.add(part * (CHUNK / S::PARTS)), panel.levels);
                     let w = K::load::<S>(panel.plane, panel.span, block, row);
                     for (x, sums) in x.iter().zip(&mut sums) {
                         let x = x.cast::<Block<PLANES>>().add(block);

@@ -3,6 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 use super::{
+    codes::Levels,
     dense::{Decode, decode_row},
     scalar::Scalar,
     simd::{ROWS, Simd},
@@ -23,6 +24,8 @@ pub(super) struct Panel {
     pub(super) span: u32,
     /// Bytes of the panel for each block, planes included.
     step: usize,
+    /// Levels that codes choose from, where the form has such.
+    pub(super) levels: *const Levels,
 }
 
 /// How far ahead of their use weights are asked for. Processors fetch ahead by themselves, but neither across pages nor
@@ -66,10 +69,12 @@ pub(super) struct Geometry {
     pub(super) span: u32,
     /// Bytes of a panel for each block.
     pub(super) step: usize,
+    /// Levels that codes choose from, 128 added, where the form has such.
+    pub(super) levels: Levels,
 }
 
 impl Geometry {
-    /// The panel that row `row` lies in.
+    /// The panel that row `row` lies in, to be used while `self` lives.
     ///
     /// # Safety
     /// `start` is the first byte of a matrix of this geometry that has such a row.
@@ -78,7 +83,14 @@ impl Geometry {
         // SAFETY: the caller's promise.
         unsafe {
             let start = start.add(row / ROWS * self.panel);
-            Panel { start, plane: start.add(self.plane), blocks: self.blocks, span: self.span, step: self.step }
+            Panel {
+                start,
+                plane: start.add(self.plane),
+                blocks: self.blocks,
+                span: self.span,
+                step: self.step,
+                levels: &raw const self.levels,
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Matrix,
-    codes::BLOCK,
-    form::{FORM_BF16, FORM_F16, FORM_F32, Form},
+    codes::{BLOCK, Levels},
+    form::{FORM_BF16, FORM_F16, FORM_F32, Form, Holds},
     kernel::Geometry,
     memory::Memory,
     scales::Source,
@@ -76,14 +76,47 @@ impl Matrix {
 }
 
 /// How values get into a form.
-#[derive(Clone, Copy)]
 enum Way {
     /// Values of so many bytes, as they are.
     Copy(usize),
     /// Decoded to f32.
     Decode,
-    /// Split into codes and scales.
-    Split(fn(&[u8], &mut Codes)),
+    /// Split into codes and scales, which share a scale in `2^span` blocks, or in each.
+    Split { split: fn(&[u8], &mut Codes), span: u32, store: Store },
+}
+
+/// How codes are stored.
+enum Store {
+    /// With so much added.
+    Add(i32),
+    /// As their places among the levels, by code.
+    Place(Box<[u8; 256]>),
+}
+
+impl Store {
+    fn stored(&self, codes: &[i8; BLOCK]) -> [u8; BLOCK] {
+        match self {
+            Self::Add(zero) => codes.map(|q| (i32::from(q) + zero) as u8),
+            Self::Place(places) => codes.map(|q| places[usize::from(q as u8)]),
+        }
+    }
+    /// For a form, and the codes that there are, in ascending order; with the levels for its kernels.
+    fn new(form: &Form, codes: &[i8]) -> (Self, Levels) {
+        let mut levels = Levels::default();
+        let store = match form.codes {
+            Some(Holds::Levels(_)) => {
+                let mut places = Box::new([0; 256]);
+                for (place, code) in codes.iter().enumerate() {
+                    places[usize::from(*code as u8)] = place as u8;
+                    levels[place] = (i32::from(*code) + 128) as u8;
+                }
+                Self::Place(places)
+            }
+            Some(Holds::Range { zero, .. }) => Self::Add(zero),
+            None => Self::Add(0),
+        };
+        (store, levels)
+    }
 }
 
 /// Exclusive use of one panel's bytes at a time, by several threads.
@@ -111,8 +144,9 @@ impl Rows<'_> {
             let what = format!("`{}`: {} rows of {} values ({}) cannot be packed", self.name, self.rows, self.columns, self.ty);
             DeviceError::Unsupported(what)
         };
-        let (form, way, span) = self.form(pool).ok_or_else(unsupported)?;
-        let geometry = form.geometry(self.columns, span);
+        let (form, way, levels) = self.form(pool).ok_or_else(unsupported)?;
+        let span = if let Way::Split { span, .. } = way { span } else { 0 };
+        let geometry = Geometry { levels, ..form.geometry(self.columns, span) };
         let panels = self.rows.div_ceil(ROWS);
         let bytes = panels.checked_mul(geometry.panel).ok_or_else(unsupported)?;
         let memory = Memory::zeroed(bytes, || format!("weight `{}`", self.name))?;
@@ -123,7 +157,7 @@ impl Rows<'_> {
                 // SAFETY: threads have disjoint panels.
                 let (codes, plane) = unsafe { places.get(panel) };
                 for row in panel * ROWS..(panel * ROWS + ROWS).min(self.rows) {
-                    self.put(&form, way, span, row, codes, plane, &mut scratch);
+                    self.put(&form, &way, row, codes, plane, &mut scratch);
                 }
             }
         });
@@ -136,59 +170,60 @@ impl Rows<'_> {
             memory,
         })
     }
-    /// The form, how values get into it, and the binary logarithm of how many blocks share a scale.
-    fn form(&self, pool: &Pool) -> Option<(Form, Way, u32)> {
+    /// The form, how values get into it, and levels for its kernels.
+    fn form(&self, pool: &Pool) -> Option<(Form, Way, Levels)> {
+        let plain = |form, way| Some((form, way, Levels::default()));
         if self.columns == 0 {
             return None;
         }
         if self.edit != Edit::None {
-            return Some((FORM_F32, Way::Decode, 0));
+            return plain(FORM_F32, Way::Decode);
         }
         if self.ty == onebit_quants::F16 {
-            return Some((FORM_F16, Way::Copy(2), 0));
+            return plain(FORM_F16, Way::Copy(2));
         }
         if self.ty == onebit_quants::BF16 {
-            return Some((FORM_BF16, Way::Copy(2), 0));
+            return plain(FORM_BF16, Way::Copy(2));
         }
-        let Some(split) = self.ty.info().codes else { return Some((FORM_F32, Way::Decode, 0)) };
+        let Some(split) = self.ty.info().codes else { return plain(FORM_F32, Way::Decode) };
         if let Some(form) = Form::of(self.ty) {
-            return Some((form, Way::Split(split), 0));
+            let (store, levels) = Store::new(&form, &[]);
+            return Some((form, Way::Split { split, span: 0, store }, levels));
         }
         let seen = self.survey(split, pool);
-        let form = Form::general(seen.least..=seen.most, seen.group, seen.offsets)?;
+        let codes: Vec<i8> = (i8::MIN..=i8::MAX).filter(|q| seen.codes[usize::from(*q as u8)]).collect();
+        let form = Form::general(&codes, seen.group, seen.offsets)?;
+        let (store, levels) = Store::new(&form, &codes);
         let span = (seen.group / BLOCK).max(1).ilog2();
-        Some((form, Way::Split(split), span))
+        Some((form, Way::Split { split, span, store }, levels))
     }
-    /// Looks through all codes, so that a general form that is wide enough can be chosen.
+    /// Looks through all codes, so that the smallest general form that holds them can be chosen.
     fn survey(&self, split: fn(&[u8], &mut Codes), pool: &Pool) -> Survey {
-        let all = Mutex::new(Survey { least: 0, most: 0, group: 0, offsets: false });
+        let all = Mutex::new(Survey { codes: [false; 256], group: 0, offsets: false });
         pool.run(&|w| {
-            let mut seen = Survey { least: 0, most: 0, group: 0, offsets: false };
+            let mut seen = Survey { codes: [false; 256], group: 0, offsets: false };
             let mut codes = Codes::default();
             for row in w.chunk(self.rows, 1) {
                 for block in (self.row)(row).chunks_exact(self.ty.block_bytes()) {
                     split(block, &mut codes);
                     let values = &codes.codes[..self.ty.block_values()];
-                    seen.least = seen.least.min(values.iter().copied().min().unwrap_or(0).into());
-                    seen.most = seen.most.max(values.iter().copied().max().unwrap_or(0).into());
+                    values.iter().for_each(|q| seen.codes[usize::from(*q as u8)] = true);
                     seen.offsets |= codes.offsets[..values.len() / codes.group].iter().any(|o| *o != 0.0);
                     seen.group = codes.group;
                 }
             }
             let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            all.least = all.least.min(seen.least);
-            all.most = all.most.max(seen.most);
+            all.codes.iter_mut().zip(seen.codes).for_each(|(all, seen)| *all |= seen);
             all.group = all.group.max(seen.group);
             all.offsets |= seen.offsets;
         });
         all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
     /// Writes one row.
-    #[allow(clippy::too_many_arguments)]
-    fn put(&self, form: &Form, way: Way, span: u32, row: usize, codes: &mut [u8], plane: &mut [u8], scratch: &mut Scratch) {
+    fn put(&self, form: &Form, way: &Way, row: usize, codes: &mut [u8], plane: &mut [u8], scratch: &mut Scratch) {
         let (bytes, lane) = ((self.row)(row), row % ROWS);
         match way {
-            Way::Copy(size) => spread(bytes, size, lane, codes),
+            Way::Copy(size) => spread(bytes, *size, lane, codes),
             Way::Decode => {
                 scratch.floats.resize(self.columns, 0.0);
                 self.ty.decode(bytes, &mut scratch.floats);
@@ -197,17 +232,15 @@ impl Rows<'_> {
                     codes[(column * ROWS + lane) * 4..][..4].copy_from_slice(&v.to_le_bytes());
                 }
             }
-            Way::Split(split) => {
-                let zero = form.codes.map_or(0, |r| r.zero);
+            Way::Split { split, span, store } => {
                 let values = self.ty.block_values();
                 for (i, bytes) in bytes.chunks_exact(self.ty.block_bytes()).enumerate() {
                     split(bytes, &mut scratch.codes);
                     let block = i * values / BLOCK;
                     for (b, q) in scratch.codes.codes[..values].as_chunks::<BLOCK>().0.iter().enumerate() {
-                        let stored = q.map(|q| (i32::from(q) + zero) as u8);
-                        (form.put_codes)(&mut codes[(block + b) * form.block..][..form.block], lane, &stored);
+                        (form.put_codes)(&mut codes[(block + b) * form.block..][..form.block], lane, &store.stored(q));
                     }
-                    (form.put_scales)(plane, span, lane, block, &Source { bytes, codes: &scratch.codes, values });
+                    (form.put_scales)(plane, *span, lane, block, &Source { bytes, codes: &scratch.codes, values });
                 }
             }
         }
@@ -229,8 +262,8 @@ struct Scratch {
 
 /// What codes and scales of a matrix are like.
 struct Survey {
-    least: i32,
-    most: i32,
+    /// Codes that there are, by their byte.
+    codes: [bool; 256],
     group: usize,
     offsets: bool,
 }

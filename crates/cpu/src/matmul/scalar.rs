@@ -37,6 +37,11 @@ impl Simd for Scalar {
     unsafe fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes {
         from_fn(|i| from_fn(|j| a[i][j] | b[i][j]))
     }
+    unsafe fn lookup(table: *const [u8; 16], v: Self::Bytes) -> Self::Bytes {
+        // SAFETY: the caller's promise.
+        let table = unsafe { table.read() };
+        v.map(|b| b.map(|b| table[usize::from(b & 15)]))
+    }
     unsafe fn dot<const N: usize>(codes: &[Self::Bytes], _bits: u32, zero: i32, x: *const i8, _sum: *const i32) -> Self::Ints {
         let mut out = [0; ROWS];
         for (g, codes) in codes.iter().enumerate().take(N) {

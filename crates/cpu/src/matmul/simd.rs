@@ -36,6 +36,8 @@ pub(super) trait Simd: Copy + 'static {
     unsafe fn raised(v: Self::Bytes, shift: i32, mask: u8) -> Self::Bytes;
     /// Bitwise or.
     unsafe fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// `table[byte]` for bytes below 16.
+    unsafe fn lookup(table: *const [u8; 16], v: Self::Bytes) -> Self::Bytes;
     /// The sum over `g < N`, `j < 4` of `(codes[g][j] - zero) * x[4 g + j]` in each lane, exactly. Codes are below
     /// `2^bits`; `zero` is 128 for 8 bits, otherwise zero or a power of two; `x` are from -127 to 127 and `*sum` is their sum.
     unsafe fn dot<const N: usize>(codes: &[Self::Bytes], bits: u32, zero: i32, x: *const i8, sum: *const i32) -> Self::Ints;

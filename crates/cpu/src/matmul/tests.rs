@@ -358,3 +358,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn general_forms_are_as_small_as_codes_allow() {
+    let (pool, isa) = (Pool::new(2), Isa::detect());
+    for (ty, bits) in [
+        (onebit_quants::TQ2_0, 2.2),
+        (onebit_quants::PTQ1_0, 2.3),
+        (onebit_quants::IQ4_NL, 5.0),
+        (onebit_quants::MXFP4, 5.0),
+        (onebit_quants::NVFP4, 6.0),
+        (onebit_quants::IQ3_XXS, 5.0),
+        (onebit_quants::IQ2_XXS, 5.0),
+        (onebit_quants::Q3_K, 6.0),
+    ] {
+        let weights = Weights::random(ty, 32, 1536 / ty.block_values(), 17);
+        let matrix = weights.pack(isa, ActivationKind::Int8, &pool);
+        let got = matrix.resident_bytes() as f64 * 8.0 / (32 * 1536) as f64;
+        assert!(got <= bits + 0.05, "{ty}: {got} bits");
+    }
+}

@@ -1,8 +1,9 @@
 //! JSON into templates and out of them. `tojson` is, for the Hub's templates, Python's
 //! `json.dumps(x, ensure_ascii=False, ...)`.
 
+use super::charge;
 use minijinja::{
-    Error, ErrorKind, Value,
+    Error, ErrorKind, State, Value,
     value::{Kwargs, Rest, ValueKind},
 };
 use serde_json::{Map, Value as Json};
@@ -38,7 +39,7 @@ pub(super) fn optional(json: Option<&Json>) -> Value {
 const DEPTH_LIMIT: usize = 200;
 
 /// The filter: `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub(super) fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+pub(super) fn tojson(state: &State<'_, '_>, value: &Value, positional: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
     let argument = |i: usize, name: &str| -> Result<Option<Value>, Error> {
         let value = match positional.get(i) {
             Some(value) => Some(value.clone()),
@@ -60,6 +61,7 @@ pub(super) fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs) -> R
         [item, key] = both.try_into().map_err(|_| Error::new(ErrorKind::InvalidOperation, "`separators` should be two strings"))?;
     }
     let writer = Writer {
+        state,
         ascii: argument(0, "ensure_ascii")?.is_some_and(|v| v.is_true()),
         sorted: argument(3, "sort_keys")?.is_some_and(|v| v.is_true()),
         indent,
@@ -72,7 +74,8 @@ pub(super) fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs) -> R
     Ok(Value::from(out))
 }
 
-struct Writer {
+struct Writer<'s> {
+    state: &'s State<'s, 's>,
     ascii: bool,
     sorted: bool,
     indent: Option<String>,
@@ -80,17 +83,20 @@ struct Writer {
     key: String,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn value(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
         if depth > DEPTH_LIMIT {
             return Err(Error::new(ErrorKind::BadSerialization, format!("values nested deeper than {DEPTH_LIMIT} cannot become JSON")));
         }
+        let start = out.len();
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
             ValueKind::Number => out.push_str(&number(value)),
             ValueKind::String => self.string(value.as_str().unwrap_or_default(), out),
-            ValueKind::Seq => self.all(value.try_iter()?, ('[', ']'), depth, out, |item, out| self.value(&item, depth + 1, out))?,
+            ValueKind::Seq | ValueKind::Iterable => {
+                self.all(value.try_iter()?, ('[', ']'), depth, out, |item, out| self.value(&item, depth + 1, out))?
+            }
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sorted {
@@ -104,7 +110,8 @@ impl Writer {
             }
             kind => return Err(Error::new(ErrorKind::BadSerialization, format!("{kind} cannot become JSON"))),
         }
-        Ok(())
+        // What is nested is charged for at each level, so that depth costs too.
+        charge(self.state, out.len() - start)
     }
 
     fn all(

@@ -4,7 +4,7 @@
 //! Short words are merged by looking through all pairs each time and remembered in a cache. Long ones (a vocabulary
 //! without word boundaries, or a text of one letter) use a queue of ranks, so that time stays proportional to length.
 
-use super::{bytes, strings::Index, strings::Strings};
+use super::{bytes, joints::Joints, strings::Index, strings::Strings};
 use crate::{Error, Result};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use std::{cmp::Reverse, collections::BinaryHeap, hash::BuildHasher};
@@ -65,6 +65,8 @@ pub(crate) struct Bpe {
     /// Characters that are no token, but part of one; the first has the number `tokens`, which no token has.
     parts: Vec<char>,
     tokens: u32,
+    /// Where words of characters are cut.
+    joints: Option<Joints>,
     hasher: DefaultHashBuilder,
 }
 
@@ -174,7 +176,7 @@ impl Bpe {
             }
             (words, found)
         });
-        Ok(Self {
+        let mut model = Self {
             options,
             alphabet,
             byte_tokens,
@@ -182,8 +184,19 @@ impl Bpe {
             words,
             parts: Vec::new(),
             tokens: texts.len() as u32,
+            joints: None,
             hasher: DefaultHashBuilder::default(),
-        })
+        };
+        model.find_joints(texts);
+        Ok(model)
+    }
+
+    /// Finds where words can be cut, for vocabularies of characters whose symbols do not depend on their place.
+    fn find_joints(&mut self, texts: &Strings) {
+        let Alphabet::Chars(tables) = &self.alphabet else { return };
+        let plain = self.options.prefix.is_empty() && self.options.suffix.is_empty() && self.words.is_none();
+        let merged = self.merges.values().filter_map(|merge| str::from_utf8(texts.get(merge.id)?).ok());
+        self.joints = plain.then(|| Joints::new(tables[place(true, false)].keys().copied(), merged));
     }
 
     /// SentencePiece's kind: two neighbours merge where together they are a token, the one of the highest score first.
@@ -237,11 +250,19 @@ impl Bpe {
                 }
             }
         }
+        model.find_joints(texts);
         Ok(model)
     }
 
     /// Appends the tokens of one word.
     pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
+        match &self.joints {
+            Some(joints) => joints.cut(word, |piece| self.encode_piece(piece, scratch, out)),
+            None => self.encode_piece(word, scratch, out),
+        }
+    }
+
+    fn encode_piece(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
         let Some(key) = Slot::key(word) else {
             return self.encode_new(word, scratch, out);
         };

@@ -18,6 +18,7 @@ mod decode;
 mod decoders;
 mod gguf;
 mod hf;
+mod joints;
 mod normalize;
 mod pre;
 mod roles;
