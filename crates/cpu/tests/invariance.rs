@@ -82,7 +82,7 @@ fn difference(a: &[f32], b: &[f32]) -> (f64, f64) {
 /// Bounds on the error that rounding columns to int8 (and keys and values to f16) may add, against exact arithmetic on the same
 /// quantized weights: about twice what was found. A wrong scale or sum is off by more than one. Where a router is near a tie,
 /// rounding may choose another expert, so that the worst says nothing for mixtures; and in this small Gated DeltaNet, int16 and int8
-/// alike come out three times as far off as in the others, since heads of eight numbers are normalized to length one.
+/// alike come out three times as far off as in the others, whatever the type.
 #[test]
 fn int8_columns_stay_close_to_exact_ones() -> Outcome {
     for name in NAMES {

@@ -141,7 +141,7 @@ fn assert_proper(reply: &Reply, request: &[u8]) {
     match reply.status {
         200 if reply.header("content-type") == Some("text/event-stream") => drop(reply.events()),
         200 => drop(reply.json()),
-        400 | 404 | 413 => drop(reply.error(reply.status)),
+        400 | 404 | 413 | 429 => drop(reply.error(reply.status)),
         other => panic!("status {other}: {} for {}", reply.text(), shown()),
     }
 }
