@@ -8,8 +8,7 @@ use crate::{
 };
 use onebit_plan::{Graph, Mask, RopeStyle, Value};
 
-pub(crate) static GEMMA: Arch =
-    Arch { hf: &["gemma"], gguf: &["gemma"], tensors: &[TRUNK_AND_NORMS, ATTENTION, FFN], ignored: &[], plan };
+pub(crate) static GEMMA: Arch = Arch { hf: &["gemma"], gguf: &["gemma"], tensors: &[TRUNK_AND_NORMS, ATTENTION, FFN], ignored: &[], plan };
 
 const TRUNK_AND_NORMS: &[Entry] = &[
     tensor("token_embd", "model.embed_tokens"),
