@@ -5,10 +5,10 @@ use onebit_plan::{Batch, Device, Edit, Graph, Limits, Model, Resolve, Span, Valu
 use onebit_reference::{Reference, check::Expected};
 use std::{cell::RefCell, collections::HashSet, error::Error, path::Path};
 
-pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Tokens in the vocabulary of made models.
-pub const VOCABULARY: usize = 61;
+pub(crate) const VOCABULARY: usize = 61;
 
 /// Finds every weight, but biases only where they are listed.
 struct Drawn<'a> {
@@ -18,7 +18,7 @@ struct Drawn<'a> {
 }
 
 /// Numbers around zero from a seed: a linear congruential generator (Knuth's MMIX constants).
-pub fn numbers(seed: &str, count: usize, spread: f32) -> Vec<f32> {
+pub(crate) fn numbers(seed: &str, count: usize, spread: f32) -> Vec<f32> {
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -53,7 +53,7 @@ impl Resolve for Drawn<'_> {
 }
 
 /// A model whose stream of `width` numbers goes through `body` once.
-pub fn model(width: usize, biases: &[&str], body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome<Model> {
+pub(crate) fn model(width: usize, biases: &[&str], body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome<Model> {
     let folder = tempfile::tempdir()?;
     let weights = Drawn { folder: folder.path(), biases, made: RefCell::default() };
     let mut g = Graph::new("made", VOCABULARY, 4096, &weights);
@@ -67,12 +67,12 @@ pub fn model(width: usize, biases: &[&str], body: impl Fn(&mut Graph<'_>, Value)
 }
 
 /// Tokens drawn from a seed.
-pub fn tokens(seed: &str, count: usize) -> Vec<u32> {
+pub(crate) fn tokens(seed: &str, count: usize) -> Vec<u32> {
     numbers(seed, count, 1.0).iter().map(|x| ((x + 1.0) / 2.0 * VOCABULARY as f32) as u32 % VOCABULARY as u32).collect()
 }
 
 /// All logits of a prompt fed in chunks.
-pub fn run(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize, limits: &Limits) -> Outcome<Vec<f32>> {
+pub(crate) fn run(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize, limits: &Limits) -> Outcome<Vec<f32>> {
     let mut exe = device.load(model.clone(), limits, &mut |_| {})?;
     let pages: Vec<u32> = (0..limits.pages as u32).rev().collect();
     let (mut logits, mut start) = (vec![], 0);
@@ -85,7 +85,7 @@ pub fn run(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize, lim
 }
 
 /// What the reference computes for a long and a short prompt.
-pub fn expected(model: &Model, long: usize, short: usize, limits: &Limits) -> Outcome<Expected> {
+pub(crate) fn expected(model: &Model, long: usize, short: usize, limits: &Limits) -> Outcome<Expected> {
     let (long, short) = (tokens("long", long), tokens("short", short));
     let logits = |tokens: &[u32]| run(&Reference, model, tokens, limits.batch, limits);
     let (long_logits, short_logits) = (logits(&long)?, logits(&short)?);
