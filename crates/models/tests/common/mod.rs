@@ -97,9 +97,9 @@ pub fn python() -> Option<String> {
     has.then_some(python)
 }
 
-/// What `llama_cpp.py` prints for the file.
+/// What `tests/llama_cpp.py` at the root prints for the file.
 pub fn llama_cpp(python: &str, file: &Path, arguments: &[&str]) -> Outcome<String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/llama_cpp.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/llama_cpp.py");
     let run = Command::new(python).arg(script).arg(file).args(arguments).env("GGML_NO_BACKTRACE", "1").output()?;
     if !run.status.success() {
         return Err(String::from_utf8_lossy(&run.stderr).into());

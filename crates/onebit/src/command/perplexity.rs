@@ -157,7 +157,8 @@ impl Perplexity {
         let step = self.stride.map_or(window, |s| (s as usize).min(window));
         let starts = (0..).map(|i| i * step).take_while(|start| start + window <= tokens);
         let windows: Vec<_> = match self.stride {
-            None => starts.map(|s| (s, window / 2)).take(most).collect(),
+            // As llama.cpp counts: the first token of the second half is read, not predicted.
+            None => starts.map(|s| (s, window / 2 + 1)).take(most).collect(),
             Some(_) => starts.map(|s| (s, if s == 0 { 1 } else { window - step })).take(most).collect(),
         };
         if windows.is_empty() {
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn windows_cover_the_text() {
-        assert_eq!(args(None, None).windows(10, 4).unwrap(), [(0, 2), (4, 2)]);
+        assert_eq!(args(None, None).windows(10, 4).unwrap(), [(0, 3), (4, 3)]);
         assert_eq!(args(Some(2), None).windows(9, 4).unwrap(), [(0, 1), (2, 2), (4, 2)]);
         assert_eq!(args(Some(2), Some(1)).windows(9, 4).unwrap(), [(0, 1)]);
         assert!(args(None, None).windows(3, 4).unwrap_err().to_string().contains("--ctx-size"));
