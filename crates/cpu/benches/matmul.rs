@@ -2,6 +2,9 @@
 //! columns, and multiply-adds per second for prompts.
 //!
 //! `cargo bench -p onebit-cpu --bench matmul -- [threads] [type ...]`; `ONEBIT_ISA` lowers the instruction set.
+//!
+//! With `--serve`, lines `TYPE ROWS COLUMNS` on stdin are answered each with the seconds of one product of int8 columns, so that a
+//! script can measure another engine in turn (`tools/weight_table.py`).
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -89,6 +92,22 @@ impl Case {
     }
 }
 
+/// Answers lines on stdin. The last asked case stays ready, so that asking again costs nothing else.
+fn serve(pool: &Pool) {
+    let mut last: Option<(String, Case)> = None;
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (rows, columns) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+        let mut case = match last.take() {
+            Some((asked, case)) if asked == line => case,
+            _ => Case::new(WeightType::by_name(words[0]).unwrap(), rows, columns, ActivationKind::Int8, pool),
+        };
+        println!("{}", case.time(columns, 1, pool));
+        last = Some((line, case));
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let threads = args.iter().find_map(|a| a.parse().ok()).unwrap_or_else(Pool::default_threads);
@@ -96,6 +115,9 @@ fn main() {
     let usual = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "TQ2_0", "IQ4_NL", "F16", "BF16", "F32"];
     let types = if named.is_empty() { usual.iter().filter_map(|n| WeightType::by_name(n)).collect() } else { named };
     let pool = Pool::new(threads);
+    if args.iter().any(|a| a == "--serve") {
+        return serve(&pool);
+    }
     let limit = bandwidth(&pool);
     println!("{} threads, {}, reading {:.1} GB/s", pool.threads(), Isa::detect().level(), limit / 1e9);
     println!("{:8} {:>10} {:>48} {:>24}", "", "bytes", "GB/s of weights (share), columns 1, 2, 4, 8", "GMAC/s, 512 columns");
