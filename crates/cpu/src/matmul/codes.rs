@@ -10,6 +10,7 @@
 //! | [`Bits4`] | 4 | chunk g mod 4; low half of each byte for g < 4, else high |
 //! | [`Lookup4`] | 4 | as Bits4 |
 //! | [`Bits2`] | 2 | chunk g / 4, bits 2 (g mod 4) and the next of each byte |
+//! | [`Bits3`] | 3 | as Bits2, and the highest bit in chunk 2, bit g of each byte |
 //! | [`Bits5`] | 5 | as Bits4, and the highest bit in chunk 4, bit g of each byte |
 //! | [`Bits6`] | 6 | as Bits4, and the two highest bits as Bits2 in chunks 4 and 5 |
 //!
@@ -47,8 +48,10 @@ pub(super) trait Codes: 'static {
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]);
 }
 
-/// Two bits: -1 to 2.
-pub(super) struct Bits2;
+/// Two bits: -1 to 2 if signed, else 0 to 3.
+pub(super) struct Bits2<const SIGNED: bool>;
+/// Three bits: -4 to 3.
+pub(super) struct Bits3;
 /// Four bits: -8 to 7 if signed, else 0 to 15.
 pub(super) struct Bits4<const SIGNED: bool>;
 /// Four bits that choose from 16 levels of -128 to 127.
@@ -83,6 +86,11 @@ fn put2(block: &mut [u8], first: usize, row: usize, groups: &[u32; 8], shift: u3
         let word = groups.iter().rev().fold(0, |word, g| word << 2 | g >> shift & 0x0303_0303);
         set(block, first + c, row, word);
     }
+}
+
+/// Bit `bit` of each code: that of group g in bit g of the bytes.
+fn top_bits(groups: &[u32; 8], bit: u32) -> u32 {
+    groups.iter().rev().fold(0, |word, g| word << 1 | g >> bit & 0x0101_0101)
 }
 
 /// # Safety
@@ -169,7 +177,7 @@ impl<const SIGNED: bool> Codes for Bits5<SIGNED> {
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
         let groups = groups(codes);
         put4(block, row, &groups);
-        set(block, 4, row, groups.iter().rev().fold(0, |word, g| word << 1 | g >> 4 & 0x0101_0101));
+        set(block, 4, row, top_bits(&groups, 4));
     }
 }
 
@@ -203,30 +211,68 @@ impl Codes for Bits6 {
     }
 }
 
-impl Codes for Bits2 {
+/// # Safety
+/// As for [`Codes::unpack`].
+#[inline(always)]
+unsafe fn unpack2<S: Simd>(p: *const u8) -> [S::Bytes; 8] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (a, b) = (S::bytes(p), S::bytes(p.add(CHUNK)));
+        [
+            S::field(a, 0, 3),
+            S::field(a, 2, 3),
+            S::field(a, 4, 3),
+            S::field(a, 6, 3),
+            S::field(b, 0, 3),
+            S::field(b, 2, 3),
+            S::field(b, 4, 3),
+            S::field(b, 6, 3),
+        ]
+    }
+}
+
+impl<const SIGNED: bool> Codes for Bits2<SIGNED> {
     const BITS: u32 = 2;
-    const ZERO: i32 = 1;
+    const ZERO: i32 = if SIGNED { 1 } else { 0 };
     const BYTES: usize = 2 * CHUNK;
 
     #[inline(always)]
     unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
         // SAFETY: the caller's promise.
+        unsafe { unpack2::<S>(p) }
+    }
+    fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
+        put2(block, 0, row, &groups(codes), 0);
+    }
+}
+
+impl Codes for Bits3 {
+    const BITS: u32 = 3;
+    const ZERO: i32 = 4;
+    const BYTES: usize = 3 * CHUNK;
+
+    #[inline(always)]
+    unsafe fn unpack<S: Simd>(p: *const u8, _levels: *const Levels) -> [S::Bytes; 8] {
+        // SAFETY: the caller's promise.
         unsafe {
-            let (a, b) = (S::bytes(p), S::bytes(p.add(CHUNK)));
+            let low = unpack2::<S>(p);
+            let high = S::bytes(p.add(2 * CHUNK));
             [
-                S::field(a, 0, 3),
-                S::field(a, 2, 3),
-                S::field(a, 4, 3),
-                S::field(a, 6, 3),
-                S::field(b, 0, 3),
-                S::field(b, 2, 3),
-                S::field(b, 4, 3),
-                S::field(b, 6, 3),
+                S::or(low[0], S::raised(high, 2, 4)),
+                S::or(low[1], S::raised(high, 1, 4)),
+                S::or(low[2], S::field(high, 0, 4)),
+                S::or(low[3], S::field(high, 1, 4)),
+                S::or(low[4], S::field(high, 2, 4)),
+                S::or(low[5], S::field(high, 3, 4)),
+                S::or(low[6], S::field(high, 4, 4)),
+                S::or(low[7], S::field(high, 5, 4)),
             ]
         }
     }
     fn put(block: &mut [u8], row: usize, codes: &[u8; BLOCK]) {
-        put2(block, 0, row, &groups(codes), 0);
+        let groups = groups(codes);
+        put2(block, 0, row, &groups, 0);
+        set(block, 2, row, top_bits(&groups, 2));
     }
 }
 

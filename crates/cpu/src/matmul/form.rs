@@ -1,11 +1,11 @@
 //! Which layout and kernels a weight type gets.
 
 use super::{
-    codes::{BLOCK, Bits2, Bits4, Bits5, Bits6, Bits8, Codes, Lookup4},
+    codes::{BLOCK, Bits2, Bits3, Bits4, Bits5, Bits6, Bits8, Codes, Lookup4},
     dense::{Bf16, Decoded, Dense, F16, F32},
     integer::Integer,
     kernel::{Geometry, Kernels},
-    scales::{Half, HalfOffset, Scales, Source, Super16, SuperOffset, Wide},
+    scales::{Half, HalfOffset, Scales, Source, Super16, Super16Offset, SuperOffset, Wide},
     simd::ROWS,
 };
 use crate::isa::Isa;
@@ -102,14 +102,16 @@ static OWN: &[(WeightType, Form)] = &[
     (onebit_quants::Q5_0, form::<Bits5<true>, Half>()),
     (onebit_quants::Q5_1, form::<Bits5<false>, HalfOffset>()),
     (onebit_quants::Q8_0, form::<Bits8, Half>()),
+    (onebit_quants::Q2_K, form::<Bits2<false>, Super16Offset>()),
+    (onebit_quants::Q3_K, form::<Bits3, Super16<108>>()),
     (onebit_quants::Q4_K, form::<Bits4<false>, SuperOffset>()),
     (onebit_quants::Q5_K, form::<Bits5<false>, SuperOffset>()),
-    (onebit_quants::Q6_K, form::<Bits6, Super16>()),
+    (onebit_quants::Q6_K, form::<Bits6, Super16<208>>()),
 ];
 
 /// For all other types that split into codes, smallest first: the first that can hold a matrix is taken. The last two hold anything.
 static GENERAL: &[Form] = &[
-    form::<Bits2, Wide<1, false>>(),
+    form::<Bits2<true>, Wide<1, false>>(),
     form::<Lookup4, Wide<1, false>>(),
     form::<Lookup4, Wide<2, false>>(),
     form::<Lookup4, Wide<1, true>>(),

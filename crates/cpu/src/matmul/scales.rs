@@ -132,7 +132,7 @@ impl Scales for SuperOffset {
             let (d, dmin) = (S::f16s(units.add(2 * row)), S::f16s(units.add(2 * ROWS + 2 * row)));
             // Products of 11 and 6 bits: exact.
             let minimum = S::mul(dmin, S::u8s(p.add(ROWS)));
-            same::<S>(S::mul(d, S::u8s(p)), S::sub(S::splat(0.0), minimum))
+            same::<S>(S::mul(d, S::u8s(p)), S::sub(S::splat(-0.0), minimum))
         }
     }
     fn put(plane: &mut [u8], _span: u32, row: usize, block: usize, from: &Source<'_>) {
@@ -153,14 +153,15 @@ impl Scales for SuperOffset {
     }
 }
 
-/// Whole-number scales for 16 columns, in a binary16 unit for 256 (Q6_K): for each 256 columns the units, then for each 16 the scales.
-pub(super) struct Super16;
+/// Whole-number scales for 16 columns, in a binary16 unit for 256, which the weight type stores at byte `UNIT` (Q3_K, Q6_K): for each
+/// 256 columns the units, then for each 16 the scales.
+pub(super) struct Super16<const UNIT: usize>;
 
-impl Super16 {
+impl<const UNIT: usize> Super16<UNIT> {
     const BYTES: usize = 2 * ROWS + 2 * SUPER * ROWS;
 }
 
-impl Scales for Super16 {
+impl<const UNIT: usize> Scales for Super16<UNIT> {
     const GROUPS: usize = 2;
     const OFFSETS: bool = false;
 
@@ -181,9 +182,57 @@ impl Scales for Super16 {
     }
     fn put(plane: &mut [u8], _span: u32, row: usize, block: usize, from: &Source<'_>) {
         let out = &mut plane[block / SUPER * Self::BYTES..][..Self::BYTES];
-        out[2 * row..][..2].copy_from_slice(&from.bytes[208..210]);
-        for (i, scale) in from.bytes[192..208].iter().enumerate() {
-            out[2 * ROWS + i * ROWS + row] = *scale;
+        let unit = [from.bytes[UNIT], from.bytes[UNIT + 1]];
+        out[2 * row..][..2].copy_from_slice(&unit);
+        let unit = f16::from_le_bytes(unit).to_f32();
+        for (i, scale) in from.codes.scales.iter().enumerate().take(2 * SUPER) {
+            // What was multiplied exactly divides exactly; a unit of zero has scales of zero.
+            let whole = if unit == 0.0 { 0.0 } else { scale / unit };
+            out[2 * ROWS + i * ROWS + row] = whole as i8 as u8;
+        }
+    }
+}
+
+/// Scales and minima of four bits for 16 columns, in binary16 units for 256 (Q2_K): for each 256 columns the units of scales, the units
+/// of minima, then for each 16 the scales and the minima.
+pub(super) struct Super16Offset;
+
+impl Super16Offset {
+    const BYTES: usize = 4 * ROWS + 2 * SUPER * 2 * ROWS;
+}
+
+impl Scales for Super16Offset {
+    const GROUPS: usize = 2;
+    const OFFSETS: bool = true;
+
+    fn bytes(blocks: usize, _span: u32) -> usize {
+        blocks / SUPER * Self::BYTES
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(plane: *const u8, _span: u32, block: usize, row: usize) -> Affine<S> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let units = plane.add(block / SUPER * Self::BYTES);
+            let p = units.add(4 * ROWS + block % SUPER * 4 * ROWS + row);
+            let (d, dmin) = (S::f16s(units.add(2 * row)), S::f16s(units.add(2 * ROWS + 2 * row)));
+            // Less from minus zero: a minimum of zero keeps its sign as in the decoder.
+            let zero = S::splat(-0.0);
+            // Products of 11 and 4 bits: exact.
+            let minimum = [S::mul(dmin, S::u8s(p.add(ROWS))), S::mul(dmin, S::u8s(p.add(3 * ROWS)))];
+            Affine {
+                scale: [S::mul(d, S::u8s(p)), S::mul(d, S::u8s(p.add(2 * ROWS)))],
+                offset: [S::sub(zero, minimum[0]), S::sub(zero, minimum[1])],
+            }
+        }
+    }
+    fn put(plane: &mut [u8], _span: u32, row: usize, block: usize, from: &Source<'_>) {
+        let out = &mut plane[block / SUPER * Self::BYTES..][..Self::BYTES];
+        out[2 * row..][..2].copy_from_slice(&from.bytes[80..82]);
+        out[2 * ROWS + 2 * row..][..2].copy_from_slice(&from.bytes[82..84]);
+        for (i, pair) in from.bytes[..16].iter().enumerate() {
+            let at = 4 * ROWS + i * 2 * ROWS + row;
+            out[at] = pair & 15;
+            out[at + ROWS] = pair >> 4;
         }
     }
 }
