@@ -165,3 +165,21 @@ fn help_tells_of_every_command_and_the_exit_codes() {
         assert!(help.contains(word), "{word}");
     }
 }
+
+/// A directory is quantized as the file that `convert` makes of it, and nothing is left beside the result.
+#[test]
+fn directories_are_quantized() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, twice, once] = ["whole.gguf", "twice.gguf", "once.gguf"].map(|n| folder.path().join(n));
+    let model = fixture();
+    for args in [
+        ["convert", path(&model), path(&whole)].as_slice(),
+        &["quantize", path(&whole), path(&twice), "Q8_0"],
+        &["quantize", path(&model), path(&once), "Q8_0"],
+    ] {
+        let o = run(args);
+        assert!(o.status.success(), "{args:?}: {}", said(&o));
+    }
+    assert_eq!(std::fs::read(&once).unwrap(), std::fs::read(&twice).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}

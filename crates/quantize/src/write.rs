@@ -131,8 +131,14 @@ fn choose<'a>(checkpoint: &'a Checkpoint, options: &Options, report: &mut Report
             gave_way += 1;
             ty = Some(fallback(ty)).filter(|t| tensor.columns().is_multiple_of(t.block_values())).unwrap_or(F16);
         }
-        if ty != tensor.ty() && tensor.ty().info().codes.is_some() && tensor.ty().bits_per_value() <= ty.bits_per_value() {
-            // More bits bring back nothing that fewer have lost.
+        let blocks = |t: WeightType| t.info().codes.is_some();
+        if ty != tensor.ty()
+            && matched.is_none()
+            && blocks(tensor.ty())
+            && blocks(ty)
+            && tensor.ty().bits_per_value() <= ty.bits_per_value()
+        {
+            // More bits bring back nothing that fewer have lost. Floats, and what is asked for by name, are meant.
             kept += 1;
             ty = tensor.ty();
         }

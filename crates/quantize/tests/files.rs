@@ -161,4 +161,14 @@ fn nothing_is_stored_in_more_bits_than_it_has() {
     let types = |c: &Checkpoint| c.tensors.values().map(|t| t.ty()).collect::<Vec<WeightType>>();
     assert_eq!(types(&Checkpoint::open(eight).unwrap()), types(&four));
     assert!(report.remarks[0].contains("stay as they are"), "{:?}", report.remarks);
+    // But floats are decoded to, and what is asked for by name is made.
+    let floats = folder.path().join("32.gguf");
+    quantize(&four, &floats, &options("F32", &[]), &mut |_| {}).unwrap();
+    let floats = Checkpoint::open(floats).unwrap();
+    for (a, b) in floats.tensors.values().zip(four.tensors.values()) {
+        assert_eq!((a.ty(), a.to_f32()), (F32, b.to_f32()));
+    }
+    let named = folder.path().join("named.gguf");
+    quantize(&four, &named, &options("Q4_0", &["blk.0.ffn_down=Q8_0"]), &mut |_| {}).unwrap();
+    assert_eq!(Checkpoint::open(named).unwrap().tensors["blk.0.ffn_down.weight"].ty(), Q8_0);
 }

@@ -1,6 +1,12 @@
 use crate::{Loudness, failure::Usage, open, progress};
+use anyhow::Context;
+use onebit_formats::{Checkpoint, Source};
+use onebit_models::convert;
 use onebit_quantize::{Importance, Options, Override, Recipe, quantize, recipes};
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// Store a model's weights in fewer bits
 ///
@@ -8,7 +14,8 @@ use std::{io::Write, path::PathBuf};
 /// and of the ways down. `--type NAME=TYPE` chooses for tensors by name.
 #[derive(clap::Args)]
 pub(crate) struct Quantize {
-    /// The model: a GGUF file in F32, F16 or BF16 (`1bit convert` makes one)
+    /// The model: a GGUF file, best in F32, F16 or BF16, or a directory with safetensors, which is converted first (into a file
+    /// beside the one to write)
     model: String,
     /// The file to write; it appears when it is complete
     out: PathBuf,
@@ -28,6 +35,24 @@ pub(crate) struct Quantize {
     json: bool,
 }
 
+/// The GGUF form of a directory, in a file beside `out` that has no name any more; `None` where it is a GGUF file already.
+fn converted(checkpoint: &Checkpoint, out: &Path, loudness: Loudness) -> anyhow::Result<Option<Checkpoint>> {
+    if checkpoint.source == Source::Gguf {
+        return Ok(None);
+    }
+    let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = tempfile::Builder::new().prefix(".1bit-").suffix(".gguf").tempfile_in(folder);
+    let place = place.with_context(|| folder.display().to_string())?.into_temp_path();
+    let bar = progress::bar(loudness, "converting", checkpoint.bytes());
+    convert(checkpoint, &place, &onebit_models::Options { ty: None }, &mut |p| {
+        bar.set_length(p.total as u64);
+        bar.set_position(p.done as u64);
+    })?;
+    bar.finish_and_clear();
+    // It is mapped now, and goes away with the mapping however this ends.
+    Ok(Some(Checkpoint::open(&place)?))
+}
+
 impl Quantize {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let Some(recipe) = Recipe::by_name(&self.recipe) else {
@@ -39,9 +64,11 @@ impl Quantize {
         let importance = self.imatrix.as_deref().map(Importance::read).transpose()?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
         let threads = self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |t| t as usize);
+        let converted = converted(&checkpoint, &self.out, loudness)?;
+        let checkpoint = converted.as_ref().unwrap_or(&checkpoint);
         let bar = progress::bar(loudness, "quantizing", checkpoint.bytes());
         let options = Options { recipe, overrides, importance, threads };
-        let report = quantize(&checkpoint, &self.out, &options, &mut |p| bar.set_position(p.done));
+        let report = quantize(checkpoint, &self.out, &options, &mut |p| bar.set_position(p.done));
         bar.finish_and_clear();
         let report = report?;
         if loudness > Loudness::Quiet {
