@@ -9,7 +9,7 @@ use onebit_plan::{Model, Op, Rope, RopeStyle};
 use serde_json::{Value, json};
 
 fn rope(model: &Model) -> Rope {
-    let of = |op: &Op| if let Op::Rope { rope, .. } = op { Some(rope.clone()) } else { None };
+    let of = |op: &Op| if let Op::ApplyRope(a) = op { Some(a.rope.clone()) } else { None };
     model.plan.ops.iter().find_map(of).expect("the plan turns queries")
 }
 

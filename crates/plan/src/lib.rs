@@ -11,7 +11,7 @@
 mod device;
 mod error;
 mod graph;
-mod op;
+pub mod ops;
 mod plan;
 mod rope;
 mod show;
@@ -19,8 +19,8 @@ mod weight;
 
 pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Progress, Span};
 pub use error::{Error, Result};
-pub use graph::{AttentionSpec, Graph, Resolve};
-pub use op::{Attention, Binary, CausalConv, Elementwise, Experts, Function, GatedDelta, Mask, Op, Route, Score, WeightedBinary};
+pub use graph::{Graph, Resolve};
+pub use ops::{Attention, AttentionSpec, Binary, Check, Experts, Function, GatedDelta, Mask, Op, Operator, Route, Score};
 pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
 pub use rope::{Rope, RopeStyle};
 pub use weight::{Edit, Part, Weight};

@@ -1,6 +1,6 @@
 //! How a plan is printed (`1bit show --plan`).
 
-use crate::{Kind, Op, Plan, Rows, State};
+use crate::{Kind, Plan, Rows, State};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -37,8 +37,9 @@ impl fmt::Display for Plan {
             if let Some(s) = op.state() {
                 write!(f, " s{}", s.0)?;
             }
-            if let Op::Slice { groups, start, len, .. } = op {
-                write!(f, " [{groups} x {start}..{}]", start + len)?;
+            let note = op.operator().note();
+            if !note.is_empty() {
+                write!(f, " {note}")?;
             }
             writeln!(f, " -> [{rows}, {}]{kind}", out.width)?;
         }

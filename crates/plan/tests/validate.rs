@@ -1,8 +1,9 @@
 //! What `Plan::validate` refuses: each case is a small valid plan with one thing wrong.
 
 use onebit_plan::{
-    Attention, Binary, CausalConv, Elementwise, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Route, Rows, Score,
-    State, StateId, Value, ValueInfo, WeightId, WeightInfo,
+    Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Route, Rows, Score, State, StateId, Value,
+    ValueInfo, WeightId, WeightInfo,
+    ops::{ApplyRope, CausalConv, Elementwise, Embed, Glu, Linear, Pairwise, RmsNorm, Scale, Select, Slice},
 };
 use onebit_quants::F32;
 
@@ -25,7 +26,7 @@ impl Build {
             context: 16,
         });
         let (weight, out) = (b.weight(&[6, 8]), b.value(8));
-        b.op(Op::Embed { weight, scale: 1.0, out });
+        b.op(Embed { weight, scale: 1.0, out });
         b
     }
     fn value(&mut self, width: usize) -> Value {
@@ -44,22 +45,22 @@ impl Build {
         self.0.states.push(state);
         StateId(self.0.states.len() as u32 - 1)
     }
-    fn op(&mut self, op: Op) {
-        self.0.ops.push(op);
+    fn op(&mut self, op: impl Into<Op>) {
+        self.0.ops.push(op.into());
         self.0.op_layers.push(None);
     }
     /// Ends the plan with the logits of `x`, and says what is wrong with it.
     fn fault(mut self, x: Value) -> String {
         let width = self.0.values[x.0 as usize].width;
         let selected = self.value_of(width, Rows::Outputs, Kind::Numbers);
-        self.op(Op::Select { x, out: selected });
+        self.op(Select { x, out: selected });
         let (weight, out) = (self.weight(&[6, width]), self.value_of(6, Rows::Outputs, Kind::Numbers));
-        self.op(Op::Linear { x: selected, weight, bias: None, out });
+        self.op(Linear { x: selected, weight, bias: None, out });
         self.0.output = out;
         self.0.validate().err().map(|e| e.to_string()).unwrap_or_default()
     }
     /// The fault of a plan with one more op on the embedding, whose output is `width` wide.
-    fn with(width: usize, make: impl FnOnce(&mut Self, Value) -> Op) -> String {
+    fn with<O: Into<Op>>(width: usize, make: impl FnOnce(&mut Self, Value) -> O) -> String {
         let mut b = Self::new();
         let out = b.value(width);
         let op = make(&mut b, out);
@@ -79,14 +80,14 @@ fn valid() {
 #[test]
 fn row_ops() {
     let linear = |shape: &[usize], bias: &[usize]| {
-        Build::with(4, |b, out| Op::Linear { x: X, weight: b.weight(shape), bias: Some(b.weight(bias)), out })
+        Build::with(4, |b, out| Linear { x: X, weight: b.weight(shape), bias: Some(b.weight(bias)), out })
     };
-    let norm = |dim, shape: &[usize]| Build::with(8, |b, out| Op::RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
+    let norm = |dim, shape: &[usize]| Build::with(8, |b, out| RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
     let rope = |head, pairs| {
         let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0 };
-        Build::with(8, |_, out| Op::Rope { x: X, head, rope, out })
+        Build::with(8, |_, out| ApplyRope { x: X, head, rope, out })
     };
-    let slice = |groups, start, len| Build::with(groups * len, |_, out| Op::Slice { x: X, groups, start, len, out });
+    let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
     let width = |n| Build::with(n, |_, out| Op::Elementwise(Elementwise { x: X, f: Function::Relu, out }));
     let cases = [
         ("", linear(&[4, 8], &[4])),
@@ -114,15 +115,15 @@ fn pairs() {
     let binary = |n| {
         Build::with(8, |b, out| {
             let (narrow, weight) = (b.value(n), b.weight(&[n, 8]));
-            b.op(Op::Linear { x: X, weight, bias: None, out: narrow });
-            Op::Binary { a: X, b: narrow, f: Binary::Mul, out }
+            b.op(Linear { x: X, weight, bias: None, out: narrow });
+            Pairwise { a: X, b: narrow, f: Binary::Mul, out }
         })
     };
     let glu = |n| {
         Build::with(8, |b, out| {
             let (up, weight) = (b.value(n), b.weight(&[n, 8]));
-            b.op(Op::Linear { x: X, weight, bias: None, out: up });
-            Op::Glu { gate: X, up, f: Function::Silu, out }
+            b.op(Linear { x: X, weight, bias: None, out: up });
+            Glu { gate: X, up, f: Function::Silu, out }
         })
     };
     hold(&[
@@ -177,7 +178,7 @@ fn recurrences() {
     let delta = |v_heads: usize, decay: usize, shape: &[usize]| {
         Build::with(8, |b, out| {
             let (gate, weight) = (b.value(decay), b.weight(&[decay, 8]));
-            b.op(Op::Linear { x: X, weight, bias: None, out: gate });
+            b.op(Linear { x: X, weight, bias: None, out: gate });
             let state = b.state(State::Fixed { shape: shape.to_vec() });
             Op::GatedDelta(GatedDelta {
                 q: X,
@@ -219,7 +220,7 @@ fn mixtures() {
     let mixture = |top_k: usize, kind: Kind, up: &[usize], down: &[usize]| {
         Build::with(8, |b, out| {
             let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
-            b.op(Op::Linear { x: X, weight, bias: None, out: logits });
+            b.op(Linear { x: X, weight, bias: None, out: logits });
             let route = b.value_of(top_k, Rows::Tokens, kind);
             b.op(Op::Route(Route { logits, top_k, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
             let (gate, up, down) = (b.weight(up), b.weight(up), b.weight(down));
@@ -243,7 +244,7 @@ fn mixtures() {
 fn mixture_of_other_experts() {
     let fault = Build::with(8, |b, out| {
         let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
-        b.op(Op::Linear { x: X, weight, bias: None, out: logits });
+        b.op(Linear { x: X, weight, bias: None, out: logits });
         let route = b.value_of(2, Rows::Tokens, Kind::Route);
         b.op(Op::Route(Route { logits, top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
         let (up, down) = (b.weight(&[3, 5, 8]), b.weight(&[3, 8, 5]));
@@ -257,33 +258,33 @@ fn order_and_rows() {
     // A value that is made later.
     let mut b = Build::new();
     let (first, second) = (b.value(8), b.value(8));
-    b.op(Op::Scale { x: second, by: 2.0, out: first });
-    b.op(Op::Scale { x: X, by: 2.0, out: second });
+    b.op(Scale { x: second, by: 2.0, out: first });
+    b.op(Scale { x: X, by: 2.0, out: second });
     hold(&[("value 2 does not exist yet", b.fault(first))]);
 
     // A choice of experts is no numbers.
     let mut b = Build::new();
     let (chosen, doubled) = (b.value_of(8, Rows::Tokens, Kind::Route), b.value(8));
     b.op(Op::Route(Route { logits: X, top_k: 8, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: chosen }));
-    b.op(Op::Scale { x: chosen, by: 2.0, out: doubled });
+    b.op(Scale { x: chosen, by: 2.0, out: doubled });
     hold(&[("value 1 holds Route, but Numbers is needed", b.fault(doubled))]);
 
     // A value is made once.
     let mut b = Build::new();
-    b.op(Op::Scale { x: X, by: 2.0, out: X });
+    b.op(Scale { x: X, by: 2.0, out: X });
     hold(&[("it is made already", b.fault(X))]);
 
     let mut b = Build::new();
     let selected = b.value_of(8, Rows::Outputs, Kind::Numbers);
-    b.op(Op::Select { x: X, out: selected });
+    b.op(Select { x: X, out: selected });
     let mixed = b.value(8);
-    b.op(Op::Binary { a: X, b: selected, f: Binary::Add, out: mixed });
+    b.op(Pairwise { a: X, b: selected, f: Binary::Add, out: mixed });
     hold(&[("rows of all tokens and rows of outputs are mixed", b.fault(mixed))]);
 
     // A state sees every token.
     let mut b = Build::new();
     let selected = b.value_of(8, Rows::Outputs, Kind::Numbers);
-    b.op(Op::Select { x: X, out: selected });
+    b.op(Select { x: X, out: selected });
     let out = b.value_of(8, Rows::Outputs, Kind::Numbers);
     let (weight, state) = (b.weight(&[8, 2]), b.state(State::Fixed { shape: vec![1, 8] }));
     b.op(Op::CausalConv(CausalConv { x: selected, weight, bias: None, state, kernel: 2, f: None, out }));

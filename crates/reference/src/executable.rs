@@ -125,18 +125,17 @@ impl Interpreter {
         let both =
             |a: Value, b: Value, f: &dyn Fn(&[f32], &[f32]) -> Vec<f32>| of(a).iter().zip(of(b)).map(|(a, b)| f(a, b)).collect::<Vec<_>>();
         Held::Numbers(match op {
-            Op::Embed { weight, scale, out } => {
-                let width = self.plan.value(*out).width;
-                let look_up = |r: &Row<'_>| self.weight(*weight)[r.token as usize * width..][..width].iter().map(|x| x * scale).collect();
+            Op::Embed(e) => {
+                let width = self.plan.value(e.out).width;
+                let look_up =
+                    |r: &Row<'_>| self.weight(e.weight)[r.token as usize * width..][..width].iter().map(|x| x * e.scale).collect();
                 rows.iter().map(look_up).collect()
             }
-            Op::Linear { x, weight, bias, .. } => each(*x, &|x| ops::linear(self.weight(*weight), self.optional(*bias), x)),
-            Op::RmsNorm { x, weight, dim, eps, .. } => each(*x, &|x| ops::rms_norm(x, self.optional(*weight), *dim, *eps)),
-            Op::LayerNorm { x, weight, bias, eps, .. } => {
-                each(*x, &|x| ops::layer_norm(x, self.optional(*weight), self.optional(*bias), *eps))
-            }
-            Op::L2Norm { x, dim, eps, .. } => each(*x, &|x| ops::l2_norm(x, *dim, *eps)),
-            Op::Rope { x, head, rope, .. } => of(*x).iter().zip(rows).map(|(x, r)| ops::rope(x, *head, rope, r.position)).collect(),
+            Op::Linear(l) => each(l.x, &|x| ops::linear(self.weight(l.weight), self.optional(l.bias), x)),
+            Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
+            Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.eps)),
+            Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
+            Op::ApplyRope(a) => of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.position)).collect(),
             Op::Attention(a) => {
                 let mut out = vec![];
                 for (i, row) in rows.iter().enumerate() {
@@ -164,14 +163,14 @@ impl Interpreter {
                 out
             }
             Op::Elementwise(e) => each(e.x, &|x| x.iter().map(|x| e.f.apply(*x)).collect()),
-            Op::Binary { a, b, f, .. } => both(*a, *b, &|a, b| {
+            Op::Pairwise(p) => both(p.a, p.b, &|a, b| {
                 let run = a.len() / b.len();
-                a.iter().enumerate().map(|(i, a)| f.apply(*a, b[i / run])).collect()
+                a.iter().enumerate().map(|(i, a)| p.f.apply(*a, b[i / run])).collect()
             }),
             Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
-            Op::Scale { x, by, .. } => each(*x, &|x| x.iter().map(|x| by * x).collect()),
-            Op::Glu { gate, up, f, .. } => both(*gate, *up, &|g, u| ops::glu(g, u, *f)),
-            Op::Slice { x, groups, start, len, .. } => each(*x, &|x| ops::slice(x, *groups, *start, *len)),
+            Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
+            Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
+            Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),
             Op::Route(r) => {
                 let bias = self.optional(r.bias);
                 return Held::Choices(of(r.logits).iter().map(|l| ops::route(r, l, bias)).collect());
@@ -181,12 +180,12 @@ impl Interpreter {
                 let count = self.plan.weight(e.up).shape[0];
                 of(e.x).iter().zip(choices(e.route)).map(|(x, chosen)| ops::experts(e, x, chosen, weights, count)).collect()
             }
-            Op::Select { x, .. } => {
+            Op::Select(s) => {
                 let mut out = vec![];
                 let mut end = 0;
                 for span in batch.spans {
                     end += span.len;
-                    out.extend_from_slice(&of(*x)[end - span.outputs..end]);
+                    out.extend_from_slice(&of(s.x)[end - span.outputs..end]);
                 }
                 out
             }

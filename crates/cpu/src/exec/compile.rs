@@ -205,21 +205,21 @@ impl Compiler<'_> {
         let isa = self.parts.isa;
         let inputs = op.inputs().into_iter().map(|v| self.value(v)).collect::<Result<Vec<_>, _>>()?;
         match op {
-            Op::Linear { .. } => unreachable!("products are in groups"),
-            Op::Embed { weight, scale, .. } => {
-                let table = self.parts.weights.table(*weight)?;
-                self.row_op(op, inputs, Embed { table, scale: *scale })
+            Op::Linear(_) => unreachable!("products are in groups"),
+            Op::Embed(e) => {
+                let table = self.parts.weights.table(e.weight)?;
+                self.row_op(op, inputs, Embed { table, scale: e.scale })
             }
-            Op::RmsNorm { weight, dim, eps, .. } => {
-                let weight = self.parts.weights.some_vector(*weight)?;
-                self.row_op(op, inputs, Rms { weight, dim: *dim, eps: *eps, isa })
+            Op::RmsNorm(n) => {
+                let weight = self.parts.weights.some_vector(n.weight)?;
+                self.row_op(op, inputs, Rms { weight, dim: n.dim, eps: n.eps, isa })
             }
-            Op::LayerNorm { weight, bias, eps, .. } => {
-                let (weight, bias) = (self.parts.weights.some_vector(*weight)?, self.parts.weights.some_vector(*bias)?);
-                self.row_op(op, inputs, Layer { weight, bias, eps: *eps, isa })
+            Op::LayerNorm(n) => {
+                let (weight, bias) = (self.parts.weights.some_vector(n.weight)?, self.parts.weights.some_vector(n.bias)?);
+                self.row_op(op, inputs, Layer { weight, bias, eps: n.eps, isa })
             }
-            Op::L2Norm { dim, eps, .. } => self.row_op(op, inputs, L2 { dim: *dim, eps: *eps, isa }),
-            Op::Rope { head, rope, .. } => self.rope(op, inputs, *head, rope),
+            Op::L2Norm(n) => self.row_op(op, inputs, L2 { dim: n.dim, eps: n.eps, isa }),
+            Op::ApplyRope(r) => self.rope(op, inputs, r.head, &r.rope),
             Op::Attention(a) => self.attend(a),
             Op::GatedDelta(d) => {
                 let Some(state) = self.parts.states.fixed(d.state).cloned() else { return Err(wrong_state(op)) };
@@ -259,21 +259,21 @@ impl Compiler<'_> {
                 Ok(())
             }
             Op::Elementwise(e) => self.row_op(op, inputs, Elementwise { f: e.f, isa }),
-            Op::Binary { f, .. } => self.row_op(op, inputs, Pairwise(*f)),
+            Op::Pairwise(p) => self.row_op(op, inputs, Pairwise(p.f)),
             Op::WeightedBinary(w) => {
                 let weight = self.parts.weights.vector(w.weight)?;
                 self.row_op(op, inputs, Weighted { f: w.f, weight })
             }
-            Op::Scale { by, .. } => self.row_op(op, inputs, Scale(*by)),
-            Op::Glu { f, .. } => self.row_op(op, inputs, Glu { f: *f, isa }),
-            Op::Slice { groups, start, len, .. } => self.row_op(op, inputs, Slice { groups: *groups, start: *start, len: *len }),
+            Op::Scale(s) => self.row_op(op, inputs, Scale(s.by)),
+            Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
+            Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),
             Op::Route(r) => {
                 let bias = self.parts.weights.some_vector(r.bias)?;
                 self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, scale: r.scale })
             }
             Op::Experts(e) => self.mixture(e),
-            Op::Select { x, out } => {
-                let (x, out) = (self.value(*x)?, self.value(*out)?);
+            Op::Select(s) => {
+                let (x, out) = (self.value(s.x)?, self.value(s.out)?);
                 self.together("select", Select { x, out });
                 Ok(())
             }
@@ -431,9 +431,7 @@ pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
     let mut widths: Vec<(usize, bool)> = plan
         .ops
         .iter()
-        .filter_map(
-            |o| if let Op::Linear { x, .. } = o { Some((plan.value(*x).width, plan.value(*x).rows == Rows::Outputs)) } else { None },
-        )
+        .filter_map(|o| if let Op::Linear(l) = o { Some((plan.value(l.x).width, plan.value(l.x).rows == Rows::Outputs)) } else { None })
         .collect();
     widths.sort_unstable();
     widths.dedup();

@@ -78,9 +78,9 @@ impl Node {
 /// The plan's ops, each product a group of its own.
 pub(crate) fn nodes(plan: &Plan) -> Vec<Node> {
     let node = |op: &Op| match op {
-        Op::Linear { x, weight, bias, out } => {
-            let product = Product { weight: *weight, bias: *bias, out: *out };
-            Node::Group(Group { x: *x, parts: vec![Part::Plain { product, add: None }] })
+        Op::Linear(l) => {
+            let product = Product { weight: l.weight, bias: l.bias, out: l.out };
+            Node::Group(Group { x: l.x, parts: vec![Part::Plain { product, add: None }] })
         }
         op => Node::Op(op.clone()),
     };

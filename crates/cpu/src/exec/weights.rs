@@ -27,7 +27,7 @@ fn wants(model: &Model, nodes: &[Node]) -> Vec<Option<Want>> {
     };
     for node in nodes {
         match node {
-            Node::Op(Op::Embed { weight, .. }) => want(*weight, Want::Table),
+            Node::Op(Op::Embed(e)) => want(e.weight, Want::Table),
             Node::Op(Op::Experts(e)) => [e.gate, e.up, e.down].into_iter().for_each(|w| want(w, Want::Experts)),
             Node::Op(op) => op.weights().into_iter().for_each(|w| want(w, Want::Vector)),
             Node::Group(g) => {

@@ -1,6 +1,6 @@
 //! The ops, one function each: from one row (and what the op keeps between rows) to one row.
 
-use onebit_plan::{Attention, CausalConv, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Route, Score};
+use onebit_plan::{Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Route, Score, ops::CausalConv};
 
 /// A chosen expert and its weight.
 pub(crate) type Choice = (usize, f32);

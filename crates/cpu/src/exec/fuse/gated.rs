@@ -1,13 +1,13 @@
 //! `f(gate) * up` of two products of one group is made by the thread that made them, while they are in its cache.
 
 use crate::exec::node::{Group, Node, Part, Product, uses};
-use onebit_plan::{Op, Plan, Value};
+use onebit_plan::{Op, Plan, Value, ops::Glu};
 
 /// Takes the op `glu` into the group that makes both its operands, where nothing else reads them.
 pub(super) fn fuse(plan: &Plan, mut nodes: Vec<Node>) -> Vec<Node> {
     let mut i = 0;
     while i < nodes.len() {
-        if let Node::Op(Op::Glu { gate, up, f, out }) = nodes[i] {
+        if let Node::Op(Op::Glu(Glu { gate, up, f, out })) = nodes[i] {
             let alone = |v: Value| uses(&nodes, plan.output, v) == 1;
             if gate != up && alone(gate) && alone(up) && into(&mut nodes[..i], gate, up, |gate, up| Part::Gated { gate, up, f, out }) {
                 nodes.remove(i);

@@ -1,13 +1,13 @@
 //! `x + product` is made by the thread that made the product, while it is in its cache.
 
 use crate::exec::node::{Group, Node, Part, uses};
-use onebit_plan::{Binary, Op, Plan, Value};
+use onebit_plan::{Binary, Op, Plan, Value, ops::Pairwise};
 
 /// Takes a sum into the group that makes one of its summands, where nothing else reads that and the other is already there.
 pub(super) fn fuse(plan: &Plan, mut nodes: Vec<Node>) -> Vec<Node> {
     let mut i = 0;
     while i < nodes.len() {
-        if let Node::Op(Op::Binary { a, b, f: Binary::Add, out }) = nodes[i]
+        if let Node::Op(Op::Pairwise(Pairwise { a, b, f: Binary::Add, out })) = nodes[i]
             && plan.value(a).width == plan.value(b).width
             && [(a, b), (b, a)].into_iter().any(|(product, other)| into(plan, &mut nodes, i, product, other, out))
         {

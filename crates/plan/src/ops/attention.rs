@@ -1,0 +1,115 @@
+use super::{Check, Operator};
+use crate::{Graph, Result, State, StateId, Value, WeightId};
+use serde::Serialize;
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Mask {
+    /// All up to its own position.
+    Causal,
+    /// The last `n` up to and with its own position.
+    Window(usize),
+}
+
+/// Scaled dot-product attention over the sequence so far (Vaswani et al. 2017, arXiv:1706.03762), with grouped heads
+/// (Ainslie et al. 2023, arXiv:2305.13245): query head `h` reads key/value head `h / (heads / kv_heads)`.
+///
+/// Appends `k` and `v` to the state, then `out = sum_t softmax_t(scale * q . k_t) v_t` over the positions that `mask` allows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attention {
+    /// Queries, `heads * key`.
+    pub q: Value,
+    /// Keys, `kv_heads * key`.
+    pub k: Value,
+    /// Values, `kv_heads * value`.
+    pub v: Value,
+    /// The cache, a [`State::Kv`].
+    pub state: StateId,
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Numbers in a query or key of one head.
+    pub key: usize,
+    /// Numbers in a value of one head.
+    pub value: usize,
+    /// Factor on the dot products.
+    pub scale: f32,
+    /// Which keys are seen.
+    pub mask: Mask,
+    /// `c * tanh(score / c)` on the scaled scores (Gemma 2).
+    pub softcap: Option<f32>,
+    /// One logit for each query head that takes part in the softmax and carries no value (gpt-oss).
+    pub sinks: Option<WeightId>,
+    /// The output, `heads * value`.
+    pub out: Value,
+}
+
+impl Operator for Attention {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+    fn output(&self) -> Value {
+        self.out
+    }
+    fn inputs(&self) -> Vec<Value> {
+        vec![self.q, self.k, self.v]
+    }
+    fn weights(&self) -> Vec<WeightId> {
+        self.sinks.into_iter().collect()
+    }
+    fn state(&self) -> Option<StateId> {
+        Some(self.state)
+    }
+    fn check(&self, c: &Check<'_>) -> Result<()> {
+        c.divides("key/value heads", self.kv_heads, self.heads)?;
+        c.expect("q", c.width(self.q), self.heads * self.key)?;
+        c.expect("k", c.width(self.k), self.kv_heads * self.key)?;
+        c.expect("v", c.width(self.v), self.kv_heads * self.value)?;
+        c.expect("the output", c.out(), self.heads * self.value)?;
+        c.shape(self.sinks, &[self.heads])?;
+        match c.plan.state(self.state) {
+            State::Kv { heads, key, value, .. } if (*heads, *key, *value) == (self.kv_heads, self.key, self.value) => Ok(()),
+            other => c.fail(format!("the state is {other:?}")),
+        }
+    }
+}
+
+/// What an attention layer adds to its operands; see [`Attention`].
+#[derive(Clone, Debug)]
+pub struct AttentionSpec {
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Numbers in a query or key of one head.
+    pub key: usize,
+    /// Numbers in a value of one head.
+    pub value: usize,
+    /// Factor on the dot products.
+    pub scale: f32,
+    /// Which keys are seen.
+    pub mask: Mask,
+    /// Bound on the scores.
+    pub softcap: Option<f32>,
+    /// Name of the sinks' vector.
+    pub sinks: Option<&'static str>,
+}
+
+impl AttentionSpec {
+    /// Causal attention with the usual scale, `1 / sqrt(head)`.
+    pub fn causal(heads: usize, kv_heads: usize, head: usize) -> Self {
+        Self { heads, kv_heads, key: head, value: head, scale: 1.0 / (head as f32).sqrt(), mask: Mask::Causal, softcap: None, sinks: None }
+    }
+}
+
+impl Graph<'_> {
+    /// Attention over the sequence so far, with a cache of its own.
+    pub fn attention(&mut self, q: Value, k: Value, v: Value, spec: &AttentionSpec) -> Value {
+        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks } = spec;
+        let window = if let Mask::Window(n) = mask { Some(n) } else { None };
+        let state = self.new_state(State::Kv { heads: kv_heads, key, value, window });
+        let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
+        self.op(heads * value, Some(q), |out| Attention { q, k, v, state, heads, kv_heads, key, value, scale, mask, softcap, sinks, out })
+    }
+}

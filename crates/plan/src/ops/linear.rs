@@ -1,0 +1,51 @@
+use super::{Check, Operator};
+use crate::{Graph, Result, Value, WeightId};
+use serde::Serialize;
+
+/// `out = weight x + bias`, `weight` being `[out, x]`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Linear {
+    /// The input.
+    pub x: Value,
+    /// The matrix.
+    pub weight: WeightId,
+    /// `[out]`.
+    pub bias: Option<WeightId>,
+    /// The output.
+    pub out: Value,
+}
+
+impl Operator for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+    fn output(&self) -> Value {
+        self.out
+    }
+    fn inputs(&self) -> Vec<Value> {
+        vec![self.x]
+    }
+    fn weights(&self) -> Vec<WeightId> {
+        [Some(self.weight), self.bias].into_iter().flatten().collect()
+    }
+    fn check(&self, c: &Check<'_>) -> Result<()> {
+        c.shape(self.weight, &[c.out(), c.width(self.x)])?;
+        c.shape(self.bias, &[c.out()])
+    }
+}
+
+impl Graph<'_> {
+    /// `name.weight x`, plus `name.bias` where the checkpoint has one; `out` wide.
+    pub fn linear(&mut self, x: Value, name: &str, out: usize) -> Value {
+        let weight = self.weight(&format!("{name}.weight"), &[out, self.width(x)]);
+        let bias = self.optional_weight(&format!("{name}.bias"), &[out]);
+        self.op(out, Some(x), |out| Linear { x, weight, bias, out })
+    }
+
+    /// The logits: `output` of `x`, or the embedding table `token_embd` where the checkpoint ties them.
+    pub fn head(&mut self, x: Value) -> Value {
+        let vocabulary = self.vocabulary();
+        let tied = !self.has("output.weight", &[vocabulary, self.width(x)]);
+        self.linear(x, if tied { "token_embd" } else { "output" }, vocabulary)
+    }
+}

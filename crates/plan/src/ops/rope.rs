@@ -1,0 +1,42 @@
+use super::{Check, Operator};
+use crate::{Graph, Result, Rope, Value};
+use serde::Serialize;
+
+/// Turns each head of `x` by the token's position.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApplyRope {
+    /// The input.
+    pub x: Value,
+    /// Numbers in a head; divides the width.
+    pub head: usize,
+    /// The rotation.
+    pub rope: Rope,
+    /// The output, as wide as `x`.
+    pub out: Value,
+}
+
+impl Operator for ApplyRope {
+    fn name(&self) -> &'static str {
+        "rope"
+    }
+    fn output(&self) -> Value {
+        self.out
+    }
+    fn inputs(&self) -> Vec<Value> {
+        vec![self.x]
+    }
+    fn check(&self, c: &Check<'_>) -> Result<()> {
+        c.divides("head", self.head, c.width(self.x))?;
+        if self.rope.dims() > self.head {
+            return c.fail(format!("the rotary dimension {} is larger than the head, {}", self.rope.dims(), self.head));
+        }
+        c.as_wide_as(self.x)
+    }
+}
+
+impl Graph<'_> {
+    /// Turns heads of `head` numbers by position.
+    pub fn rope(&mut self, x: Value, head: usize, rope: &Rope) -> Value {
+        self.op(self.width(x), Some(x), |out| ApplyRope { x, head, rope: rope.clone(), out })
+    }
+}
