@@ -27,7 +27,7 @@ fn fixture(name: &str) -> Outcome {
     holds(name, &Limits { page: 32, pages: 8, ..check::limits() }, 3)
 }
 
-macro_rules! fixtures {
-    ($($name:ident)*) => { $(#[test] fn $name() -> Outcome { fixture(stringify!($name)) })* };
+macro_rules! tests {
+    ($($name:ident: $form:ident,)*) => { $(#[test] fn $name() -> Outcome { fixture(stringify!($name)) })* };
 }
-fixtures! { llama mistral cwm arcee smollm3 qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+onebit_reference::fixtures!(tests);

@@ -129,6 +129,8 @@ fn norms_slices_and_functions() -> Outcome {
         let z = g.with_weight(z, Binary::Mul, "factor");
         let narrow = g.slice(z, 11, 1, 1);
         let z = g.mul(z, narrow);
+        let z = g.plain_layer_norm(z, 1e-5);
+        let z = g.clamp(z, 0.8);
         let mut sum = g.linear(z, "back", 50);
         let functions = [
             Function::Silu,

@@ -37,16 +37,43 @@ macro_rules! parameter {
     };
 }
 
+/// What an architecture implies of its rotary embedding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rotary {
+    /// The dimensions that are paired in Hugging Face checkpoints.
+    pub(crate) hf: RopeStyle,
+    /// Those that are paired in GGUF files.
+    pub(crate) gguf: RopeStyle,
+    /// The base, where `config.json` does not say.
+    pub(crate) base: f64,
+    /// The part of a head that turns, where `config.json` does not say.
+    pub(crate) part: f64,
+}
+
+impl Rotary {
+    /// As most have it: Hugging Face checkpoints pair halves, the base is 10000, all of a head turns.
+    pub(crate) fn new(gguf: RopeStyle) -> Self {
+        Self { hf: RopeStyle::Halves, gguf, base: 10_000.0, part: 1.0 }
+    }
+}
+
 impl Settings<'_> {
-    /// The rotary embedding of heads of `head` numbers. `gguf` is the pairing that GGUF files of the architecture are stored
-    /// for; Hugging Face checkpoints pair halves.
+    /// The rotary embedding of heads of `head` numbers, as most have it. `gguf` is the pairing that GGUF files of the architecture
+    /// are stored for.
     pub(crate) fn rope(&self, head: usize, gguf: RopeStyle) -> Result<Rope> {
+        self.rotary(head, Rotary::new(gguf))
+    }
+
+    /// The rotary embedding of heads of `head` numbers.
+    pub(crate) fn rotary(&self, head: usize, implied: Rotary) -> Result<Rope> {
         const PART: &str = "rope_parameters.partial_rotary_factor|rope_scaling.partial_rotary_factor|partial_rotary_factor|rotary_pct";
-        let base = self.float_or("rope_parameters.rope_theta|rope_theta", "rope.freq_base", 10_000.0)? as f32;
+        let base =
+            self.float_or("rope_parameters.rope_theta|rope_theta", "rope.freq_base", if self.is_gguf() { 10_000.0 } else { implied.base })?
+                as f32;
         let dims = if self.is_gguf() {
             self.size_or("", "rope.dimension_count", head)?
         } else {
-            let part = self.optional_float(PART, "")?.unwrap_or(1.0);
+            let part = self.optional_float(PART, "")?.unwrap_or(implied.part);
             if !(0.0..=1.0).contains(&part) {
                 return Err(self.wrong(PART, "", format!("is {part}; from 0 to 1 are allowed")));
             }
@@ -69,7 +96,7 @@ impl Settings<'_> {
             self.note_scaling(&scaling, &plain, &frequencies);
         }
         let scale = if let Scaling::Yarn(yarn) = &scaling { yarn.attention as f32 } else { 1.0 };
-        Ok(Rope { style: if self.is_gguf() { gguf } else { RopeStyle::Halves }, frequencies, scale })
+        Ok(Rope { style: if self.is_gguf() { implied.gguf } else { implied.hf }, frequencies, scale })
     }
 
     fn hf_scaling(&self) -> Result<Scaling> {

@@ -174,22 +174,37 @@ impl<'a> Settings<'a> {
         Ok(Some(x))
     }
 
+    /// A positive number, where there is one.
+    pub(crate) fn optional_positive(&self, hf: &str, gguf: &str) -> Result<Option<f64>> {
+        match self.optional_float(hf, gguf)? {
+            Some(x) if x <= 0.0 => Err(self.wrong(hf, gguf, format!("is {x}, but should be positive"))),
+            x => Ok(x),
+        }
+    }
+
     /// A positive number with a default, which is noted too.
     pub(crate) fn float_or(&self, hf: &str, gguf: &str, default: f64) -> Result<f64> {
-        let x = self.optional_float(hf, gguf)?.unwrap_or(default);
-        if x <= 0.0 {
-            return Err(self.wrong(hf, gguf, format!("is {x}, but should be positive")));
-        }
+        let x = self.optional_positive(hf, gguf)?.unwrap_or(default);
         self.note(gguf, Meta::Float(x));
         Ok(x)
     }
 
     /// The small number that keeps a norm from dividing by zero.
     pub(crate) fn epsilon(&self, hf: &str, gguf: &str) -> Result<f32> {
+        self.optional_epsilon(hf, gguf)?.ok_or_else(|| self.missing(hf, gguf))
+    }
+
+    /// The same with a default, which is noted too.
+    pub(crate) fn epsilon_or(&self, hf: &str, gguf: &str, default: f32) -> Result<f32> {
+        let x = self.optional_epsilon(hf, gguf)?.unwrap_or(default);
+        self.note(gguf, Meta::Float(f64::from(x)));
+        Ok(x)
+    }
+
+    fn optional_epsilon(&self, hf: &str, gguf: &str) -> Result<Option<f32>> {
         match self.optional_float(hf, gguf)? {
-            Some(x) if (0.0..1.0).contains(&x) => Ok(x as f32),
-            Some(x) => Err(self.wrong(hf, gguf, format!("is {x}; from 0 to 1 are allowed"))),
-            None => Err(self.missing(hf, gguf)),
+            Some(x) if !(0.0..1.0).contains(&x) => Err(self.wrong(hf, gguf, format!("is {x}; from 0 to 1 are allowed"))),
+            x => Ok(x.map(|x| x as f32)),
         }
     }
 

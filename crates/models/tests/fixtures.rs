@@ -27,7 +27,8 @@ fn fixture(name: &str) -> Outcome {
     agrees(&folder, &folder)
 }
 
-fn converted(name: &str) -> Outcome {
+/// The GGUF form computes the same.
+fn gguf(name: &str) -> Outcome {
     let Some(folder) = check::folder(name) else { return Ok(()) };
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
@@ -61,25 +62,37 @@ fn converted_to_other_types() -> Outcome {
     Ok(())
 }
 
-/// What GGUF cannot say is refused, and no file is left.
+/// What GGUF cannot say is refused, and no file is left. Gives the reason.
+fn refused(name: &str) -> Result<Option<String>, Box<dyn Error>> {
+    let Some(folder) = check::folder(name) else { return Ok(None) };
+    let temporary = tempfile::tempdir()?;
+    let outcome = convert(&Checkpoint::open(&folder)?, &temporary.path().join("x.gguf"), &Options::default(), &mut |_| {});
+    assert_eq!(temporary.path().read_dir()?.count(), 0, "{outcome:?}");
+    match outcome {
+        Err(error @ onebit_models::Error::Convert { .. }) => Ok(Some(error.to_string())),
+        other => Err(format!("it should be refused, but: {other:?}").into()),
+    }
+}
+
+fn hub_only(name: &str) -> Outcome {
+    refused(name).map(|_| ())
+}
+
 #[test]
-fn not_convertible() -> Outcome {
+fn reasons_for_refusal() -> Outcome {
     for (name, why) in
         [("smollm3", "not each fourth"), ("qwen2_moe", "without experts"), ("cwm", "sliding window"), ("hyperclovax", "no name")]
     {
-        let Some(folder) = check::folder(name) else { continue };
-        let temporary = tempfile::tempdir()?;
-        let error = convert(&Checkpoint::open(&folder)?, &temporary.path().join("x.gguf"), &Options::default(), &mut |_| {});
-        assert!(error.as_ref().is_err_and(|e| e.to_string().contains(why)), "{name}: {error:?}");
-        assert_eq!(temporary.path().read_dir()?.count(), 0);
+        let reason = refused(name)?;
+        assert!(reason.as_ref().is_none_or(|r| r.contains(why)), "{name}: {reason:?}");
     }
     Ok(())
 }
 
-macro_rules! fixtures {
-    ($run:ident: $($name:ident)*) => {
-        mod $run { $(#[test] fn $name() -> super::Outcome { super::$run(stringify!($name)) })* }
+macro_rules! tests {
+    ($($name:ident: $form:ident,)*) => {
+        mod safetensors { $(#[test] fn $name() -> super::Outcome { super::fixture(stringify!($name)) })* }
+        mod converted { $(#[test] fn $name() -> super::Outcome { super::$form(stringify!($name)) })* }
     };
 }
-fixtures! { fixture: llama mistral ministral mixtral cwm internlm3 arcee smollm3 olmo2 gemma granite granitemoe hyperclovax qwen2 qwen2_moe qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
-fixtures! { converted: llama mistral mixtral internlm3 arcee olmo2 gemma granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+onebit_reference::fixtures!(tests);

@@ -56,19 +56,24 @@ fn agrees(name: &str) -> Outcome {
     witnessed(&python, &folder, &expected.long, &expected.long_logits, expected.deviation())
 }
 
-/// Stretched contexts, for which there is no fixture: our logits of the folder, whose frequencies `rope.rs` checks.
+/// Our logits of `ids`, `[tokens, vocabulary]`, for settings that no fixture has.
+fn reference(folder: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
+    let model = onebit_models::load(&Checkpoint::open(folder)?)?;
+    let mut exe = Reference.load(model, &check::limits(), &mut |_| {})?;
+    let pages: Vec<u32> = (0..8).collect();
+    let n = ids.len();
+    let spans = [Span { len: n, start: 0, pages: &pages, slot: 0, outputs: n }];
+    Ok(exe.step(&Batch { tokens: ids, spans: &spans })?.to_vec())
+}
+
+/// Stretched contexts, whose frequencies `rope.rs` checks.
 fn stretched(parameters: serde_json::Value) -> Outcome {
     let Some(python) = python() else { return Ok(()) };
     let folder = common::folder("llama", |config, _| {
         config.insert("rope_parameters".into(), parameters);
     })?;
     let expected = Expected::open(folder.path())?;
-    let model = onebit_models::load(&Checkpoint::open(folder.path())?)?;
-    let mut exe = Reference.load(model, &check::limits(), &mut |_| {})?;
-    let pages: Vec<u32> = (0..8).collect();
-    let n = expected.long.len();
-    let spans = [Span { len: n, start: 0, pages: &pages, slot: 0, outputs: n }];
-    let ours = exe.step(&Batch { tokens: &expected.long, spans: &spans })?.to_vec();
+    let ours = reference(folder.path(), &expected.long)?;
     witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())
 }
 
@@ -83,7 +88,22 @@ fn yarn() -> Outcome {
         "attention_factor": 1.3, "original_max_position_embeddings": 128 }))
 }
 
-macro_rules! fixtures {
-    ($($name:ident)*) => { $(#[test] fn $name() -> Outcome { agrees(stringify!($name)) })* };
+/// A bound so tight that it must change what comes out.
+#[test]
+fn clipped() -> Outcome {
+    let (Some(python), Some(source)) = (python(), check::folder("olmo")) else { return Ok(()) };
+    let folder = common::changed(&source, |config, _| {
+        config.insert("clip_qkv".into(), 0.5.into());
+    })?;
+    let expected = Expected::open(&source)?;
+    let ours = reference(folder.path(), &expected.long)?;
+    assert!(ours.iter().zip(&expected.long_logits).any(|(a, b)| (a - b).abs() > 0.1), "the bound changes nothing");
+    witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())
 }
-fixtures! { llama mistral mixtral internlm3 arcee olmo2 gemma granite granitemoe qwen2 qwen3 qwen3_moe qwen3_5_text qwen3_5_moe_text }
+
+macro_rules! tests {
+    ($($name:ident: $form:ident,)*) => { $(tests! { @ $form $name })* };
+    (@ gguf $name:ident) => { #[test] fn $name() -> Outcome { agrees(stringify!($name)) } };
+    (@ hub_only $name:ident) => {};
+}
+onebit_reference::fixtures!(tests);

@@ -3,7 +3,7 @@
 use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Route, Rows, Score, State, StateId, Value,
     ValueInfo, WeightId, WeightInfo,
-    ops::{ApplyRope, CausalConv, Elementwise, Embed, Glu, Linear, Pairwise, RmsNorm, Scale, Select, Slice},
+    ops::{ApplyRope, CausalConv, Clamp, Elementwise, Embed, Glu, Linear, Pairwise, RmsNorm, Scale, Select, Slice},
 };
 use onebit_quants::F32;
 
@@ -88,6 +88,7 @@ fn row_ops() {
         Build::with(8, |_, out| ApplyRope { x: X, head, rope, out })
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
+    let clamp = |n, limit| Build::with(n, |_, out| Clamp { x: X, limit, out });
     let width = |n| Build::with(n, |_, out| Op::Elementwise(Elementwise { x: X, f: Function::Relu, out }));
     let cases = [
         ("", linear(&[4, 8], &[4])),
@@ -104,6 +105,10 @@ fn row_ops() {
         ("1 + 4 is beyond a run of 4", slice(2, 1, 4)),
         ("is beyond a run", slice(1, usize::MAX, 1)),
         ("3 does not divide 8", slice(3, 0, 1)),
+        ("", clamp(8, 0.5)),
+        ("the limit is -0.5, but should be positive", clamp(8, -0.5)),
+        ("the limit is NaN", clamp(8, f32::NAN)),
+        ("the output is 4 wide, but should be 8", clamp(4, 0.5)),
         ("", width(8)),
         ("`relu` making value 1: the output is 7 wide, but should be 8", width(7)),
     ];

@@ -169,6 +169,7 @@ impl Interpreter {
             }),
             Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
+            Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.limit)),
             Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
             Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),
             Op::Route(r) => {

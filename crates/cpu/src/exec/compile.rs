@@ -19,6 +19,7 @@ use crate::{
         attention::{self, Append, Attend, Cache, Cell, Settings},
         binary::{Pairwise, Scale, Weighted},
         causal_conv::{self, CausalConv},
+        clamp::Clamp,
         elementwise::Elementwise,
         embed::Embed,
         experts::{self, Experts},
@@ -265,6 +266,7 @@ impl Compiler<'_> {
                 self.row_op(op, inputs, Weighted { f: w.f, weight })
             }
             Op::Scale(s) => self.row_op(op, inputs, Scale(s.by)),
+            Op::Clamp(c) => self.row_op(op, inputs, Clamp(c.limit)),
             Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
             Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),
             Op::Route(r) => {

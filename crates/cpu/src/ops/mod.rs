@@ -9,6 +9,7 @@
 pub(crate) mod attention;
 pub(crate) mod binary;
 pub(crate) mod causal_conv;
+pub(crate) mod clamp;
 pub(crate) mod elementwise;
 pub(crate) mod embed;
 pub(crate) mod experts;

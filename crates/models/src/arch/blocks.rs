@@ -34,7 +34,7 @@ pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
 
 /// Dimensions `i` and `i + dims / 2` of each head, one after the other.
 fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
-    let heads = Heads::read(s, Decoder::read(s)?.width)?;
+    let heads = Heads::read(s, Decoder::width(s)?)?;
     let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
     let row = |i: usize| if i < dims { i / 2 + i % 2 * dims / 2 } else { i };
     Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + row(i))).collect()))
@@ -77,11 +77,23 @@ pub(crate) const SHARED_EXPERT: &[Entry] = &[
     tensor("blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_expert.down_proj"),
 ];
 
-/// A pre-norm decoder (Xiong et al. 2020, arXiv:2002.04745) with RMSNorm.
+/// How a decoder normalises its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Norm {
+    /// RMSNorm (Zhang & Sennrich 2019, arXiv:1910.07467).
+    Rms,
+    /// LayerNorm (Ba et al. 2016, arXiv:1607.06450), with biases where the checkpoint has them.
+    Layer,
+    /// LayerNorm without weights.
+    PlainLayer,
+}
+
+/// A pre-norm decoder (Xiong et al. 2020, arXiv:2002.04745).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoder {
     pub(crate) width: usize,
     pub(crate) layers: usize,
+    pub(crate) norm: Norm,
     pub(crate) eps: f32,
     /// Factor on the embedding.
     pub(crate) embed_scale: f32,
@@ -92,16 +104,33 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// All factors are 1.
+    /// With RMSNorm. All factors are 1.
     pub(crate) fn read(s: &Settings<'_>) -> Result<Self> {
-        Ok(Self {
-            embed_scale: 1.0,
-            residual_scale: 1.0,
-            logit_scale: 1.0,
-            width: s.size("hidden_size", "embedding_length")?,
-            layers: s.layers()?,
-            eps: s.epsilon("rms_norm_eps", "attention.layer_norm_rms_epsilon")?,
-        })
+        Self::with_norm(s, Norm::Rms, s.epsilon("rms_norm_eps", "attention.layer_norm_rms_epsilon")?)
+    }
+
+    /// With LayerNorm, whose epsilon `config.json` calls `eps`. All factors are 1.
+    pub(crate) fn read_layer_norm(s: &Settings<'_>, eps: &str) -> Result<Self> {
+        Self::with_norm(s, Norm::Layer, s.epsilon(eps, "attention.layer_norm_epsilon")?)
+    }
+
+    /// With the norm given. All factors are 1.
+    pub(crate) fn with_norm(s: &Settings<'_>, norm: Norm, eps: f32) -> Result<Self> {
+        Ok(Self { embed_scale: 1.0, residual_scale: 1.0, logit_scale: 1.0, width: Self::width(s)?, layers: s.layers()?, norm, eps })
+    }
+
+    /// Numbers in a row of the stream.
+    fn width(s: &Settings<'_>) -> Result<usize> {
+        s.size("hidden_size", "embedding_length")
+    }
+
+    /// The norm `name` of a row of the stream.
+    pub(crate) fn norm(&self, g: &mut Graph<'_>, x: Value, name: &str) -> Value {
+        match self.norm {
+            Norm::Rms => g.rms_norm(x, name, self.eps),
+            Norm::Layer => g.layer_norm(x, name, self.eps),
+            Norm::PlainLayer => g.plain_layer_norm(x, self.eps),
+        }
     }
 
     /// Embedding, `layer` for each layer, final norm, logits.
@@ -109,14 +138,30 @@ impl Decoder {
         let x = g.embed("token_embd", self.width, self.embed_scale);
         let x = g.layers(self.layers, x, layer);
         let x = g.select(x);
-        let x = g.rms_norm(x, "output_norm", self.eps);
+        let x = self.norm(g, x, "output_norm");
         let logits = g.head(x);
         g.scale(logits, self.logit_scale)
     }
 
+    /// `x + attention(h) + feed_forward(h)` with `h = norm(x)` (Wang & Komatsuzaki 2021, GPT-J).
+    pub(crate) fn parallel(
+        &self,
+        g: &mut Graph<'_>,
+        x: Value,
+        norm: &str,
+        attention: impl FnOnce(&mut Graph<'_>, Value) -> Value,
+        feed_forward: impl FnOnce(&mut Graph<'_>, Value) -> Value,
+    ) -> Value {
+        let h = self.norm(g, x, norm);
+        let y = attention(g, h);
+        let z = feed_forward(g, h);
+        let x = g.add(x, y);
+        g.add(x, z)
+    }
+
     /// `x + f(norm(x))`.
     pub(crate) fn residual(&self, g: &mut Graph<'_>, x: Value, norm: &str, f: impl FnOnce(&mut Graph<'_>, Value) -> Value) -> Value {
-        let h = g.rms_norm(x, norm, self.eps);
+        let h = self.norm(g, x, norm);
         let y = f(g, h);
         let y = g.scale(y, self.residual_scale);
         g.add(x, y)
@@ -131,6 +176,8 @@ pub(crate) struct Heads {
     pub(crate) head: usize,
     /// Factor on the scores.
     pub(crate) scale: f32,
+    /// Bound on queries, keys and values, before anything else is done to them.
+    pub(crate) clip: Option<f32>,
     /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
     pub(crate) biased: bool,
 }
@@ -164,7 +211,7 @@ impl Heads {
             return Err(s.wrong("", "attention.value_length", format!("is {value}, but keys have {head} numbers in a head")));
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
-        Ok(Self { heads, kv_heads, head, scale: 1.0 / (head as f32).sqrt(), biased: s.implied("attention_bias", false)? })
+        Ok(Self { heads, kv_heads, head, scale: 1.0 / (head as f32).sqrt(), clip: None, biased: s.implied("attention_bias", false)? })
     }
 
     /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
@@ -180,7 +227,8 @@ impl Heads {
             if self.biased {
                 g.weight(&format!("{name}.bias"), &[heads * self.head]);
             }
-            g.linear(x, name, heads * self.head)
+            let y = g.linear(x, name, heads * self.head);
+            if let Some(limit) = self.clip { g.clamp(y, limit) } else { y }
         };
         let (q, k, v) = (project("attn_q", self.heads), project("attn_k", self.kv_heads), project("attn_v", self.kv_heads));
         let q = prepare(g, q, "attn_q");

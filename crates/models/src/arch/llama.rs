@@ -87,11 +87,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
         c.residual(g, x, "ffn_norm", |g, x| match &moe {
             Some(moe) => moe.build(g, x),
             None if family.gated => g.gated_ffn(x, inner, act),
-            None => {
-                let h = g.linear(x, "ffn_up", inner);
-                let h = g.apply(h, act);
-                g.linear(h, "ffn_down", c.width)
-            }
+            None => g.ffn(x, inner, act),
         })
     }))
 }

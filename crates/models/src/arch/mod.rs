@@ -1,13 +1,17 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
 mod blocks;
+mod cohere;
 mod gemma;
 mod granite;
 mod llama;
+mod olmo;
 mod olmo2;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
+mod stablelm;
+mod starcoder2;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
@@ -32,7 +36,11 @@ static ALL: &[&Arch] = &[
     &llama::LLAMA,
     &llama::ARCEE,
     &llama::SMOLLM3,
+    &olmo::OLMO,
     &olmo2::OLMO2,
+    &cohere::COHERE,
+    &stablelm::STABLELM,
+    &starcoder2::STARCODER2,
     &gemma::GEMMA,
     &granite::GRANITE,
     &granite::GRANITE_MOE,

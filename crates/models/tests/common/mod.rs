@@ -37,10 +37,14 @@ pub fn tensors(checkpoint: &Checkpoint) -> Tensors {
     checkpoint.tensors.iter().map(|(name, t)| (name.clone(), raw(t))).collect()
 }
 
-/// A copy of the fixture `name` with changed settings and tensors.
+/// A copy of the fixture `name`, one of those that lie here, with changed settings and tensors.
 pub fn folder(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)) -> Outcome<TempDir> {
-    let source = data(name);
-    let checkpoint = Checkpoint::open(&source)?;
+    changed(&data(name), change)
+}
+
+/// A copy of the fixture in the folder `source` with changed settings and tensors.
+pub fn changed(source: &Path, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)) -> Outcome<TempDir> {
+    let checkpoint = Checkpoint::open(source)?;
     let (mut config, mut tensors) = (checkpoint.config.clone(), tensors(&checkpoint));
     change(&mut config, &mut tensors);
     let out = tempfile::tempdir()?;

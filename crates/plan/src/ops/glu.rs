@@ -37,6 +37,13 @@ impl Graph<'_> {
         self.op(self.width(gate), Some(gate), |out| Glu { gate, up, f, out })
     }
 
+    /// A feed-forward layer of `inner` width: `down(f(up x))`, with the usual tensor names.
+    pub fn ffn(&mut self, x: Value, inner: usize, f: Function) -> Value {
+        let h = self.linear(x, "ffn_up", inner);
+        let h = self.apply(h, f);
+        self.linear(h, "ffn_down", self.width(x))
+    }
+
     /// A gated feed-forward layer of `inner` width: `down(f(gate x) * up x)`, with the usual tensor names.
     pub fn gated_ffn(&mut self, x: Value, inner: usize, f: Function) -> Value {
         self.gated_ffn_named(x, ["ffn_gate", "ffn_up", "ffn_down"], inner, f)

@@ -45,4 +45,9 @@ impl Graph<'_> {
         let bias = self.optional_weight(&format!("{name}.bias"), &[width]);
         self.op(width, Some(x), |out| LayerNorm { x, weight, bias, eps, out })
     }
+
+    /// LayerNorm without weight and bias.
+    pub fn plain_layer_norm(&mut self, x: Value, eps: f32) -> Value {
+        self.op(self.width(x), Some(x), |out| LayerNorm { x, weight: None, bias: None, eps, out })
+    }
 }

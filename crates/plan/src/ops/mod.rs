@@ -6,6 +6,7 @@
 
 mod attention;
 mod causal_conv;
+mod clamp;
 mod elementwise;
 mod embed;
 mod experts;
@@ -25,6 +26,7 @@ mod weighted_binary;
 
 pub use attention::{Attention, AttentionSpec, Mask};
 pub use causal_conv::CausalConv;
+pub use clamp::Clamp;
 pub use elementwise::{Elementwise, Function};
 pub use embed::Embed;
 pub use experts::Experts;
@@ -113,8 +115,8 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Linear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta CausalConv Elementwise Pairwise WeightedBinary Scale Glu Slice
-    Route Experts Select
+    Embed Linear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta CausalConv Elementwise Pairwise WeightedBinary Scale Clamp Glu
+    Slice Route Experts Select
 }
 
 impl Op {

@@ -138,6 +138,10 @@ pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: &[f32], bias: Opti
     out
 }
 
+pub(crate) fn clamp(x: &[f32], limit: f32) -> Vec<f32> {
+    x.iter().map(|x| x.clamp(-limit, limit)).collect()
+}
+
 pub(crate) fn glu(gate: &[f32], up: &[f32], f: Function) -> Vec<f32> {
     gate.iter().zip(up).map(|(g, u)| f.apply(*g) * u).collect()
 }

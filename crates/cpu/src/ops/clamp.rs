@@ -1,0 +1,12 @@
+//! `out[i] = min(max(x[i], -limit), limit)`.
+
+use super::{Row, RowOp};
+use crate::exec::step::StepView;
+
+pub(crate) struct Clamp(pub(crate) f32);
+
+impl RowOp for Clamp {
+    fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
+        out.iter_mut().zip(inputs[0]).for_each(|(o, x)| *o = x.clamp(-self.0, self.0));
+    }
+}
