@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Outcome, folder};
+use common::{Outcome, changed, folder};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert, load};
 use onebit_plan::{Model, Op, Rope, RopeStyle};
@@ -40,6 +40,31 @@ fn check(parameters: Value, frequencies: &[f64], scale: f64, gguf: bool) -> Outc
     let found = rope(&load(&Checkpoint::open(&file)?)?);
     close(&found, frequencies, scale);
     assert_eq!(found.style, RopeStyle::Pairs);
+    Ok(())
+}
+
+/// What configurations leave out is not the same for all: the defaults of transformers 5.24's `CohereConfig` and `StableLmConfig`.
+#[test]
+fn defaults() -> Outcome {
+    let base = |base: f64, dims: i32| (0..dims / 2).map(|i| base.powf(f64::from(-2 * i) / f64::from(dims))).collect::<Vec<_>>();
+    for (name, frequencies, hf, gguf) in [
+        ("cohere", base(500_000.0, 16), RopeStyle::Pairs, RopeStyle::Pairs),
+        ("stablelm", base(10_000.0, 4), RopeStyle::Halves, RopeStyle::Halves),
+        ("olmo", base(10_000.0, 16), RopeStyle::Halves, RopeStyle::Pairs),
+    ] {
+        let Some(source) = onebit_reference::check::folder(name) else { continue };
+        let folder = changed(&source, |config, _| {
+            config.remove("rope_parameters");
+        })?;
+        let checkpoint = Checkpoint::open(folder.path())?;
+        let file = folder.path().join("model.gguf");
+        convert(&checkpoint, &file, &Options::default(), &mut |_| {})?;
+        for (checkpoint, style) in [(checkpoint, hf), (Checkpoint::open(&file)?, gguf)] {
+            let found = rope(&load(&checkpoint)?);
+            close(&found, &frequencies, 1.0);
+            assert_eq!(found.style, style, "{name}");
+        }
+    }
     Ok(())
 }
 
