@@ -20,7 +20,7 @@ impl Cpu {
     /// A device with so many threads; by default one for each physical core that the process may use.
     pub fn new(threads: Option<usize>) -> Self {
         let pool = Arc::new(Pool::new(threads.unwrap_or_else(Pool::default_threads)));
-        Self { host: Host { pool, isa: Isa::detect(), profile: Arc::default(), fusions: Fusions::default() } }
+        Self { host: Host { pool, isa: Isa::detect(), profile: Arc::default(), fusions: Fusions::default(), watch: false } }
     }
     /// The same device, using instructions up to `level` only.
     pub fn at_most(mut self, level: Level) -> Self {
@@ -30,6 +30,11 @@ impl Cpu {
     /// The same device without fusion, to compare with; slower, and with the same results.
     pub fn without_fusion(mut self) -> Self {
         self.host.fusions = Fusions { shared_input: false, gated: false, residual: false };
+        self
+    }
+    /// The same device, whose executables keep sums of what weights are multiplied with ([`Executable::input_sums`]).
+    pub fn watching(mut self) -> Self {
+        self.host.watch = true;
         self
     }
     /// Threads that work.

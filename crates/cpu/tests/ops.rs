@@ -4,17 +4,23 @@ mod common;
 
 use common::{Outcome, expected, model};
 use onebit_cpu::Cpu;
-use onebit_plan::{ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Rope, RopeStyle, Route, Score, Value};
+use onebit_plan::{
+    ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Model, Rope, RopeStyle, Rotated, Rotation, Rotations,
+    Route, Score, Signs, Value, WeightId, rotate,
+};
 use onebit_reference::check;
 
 /// Runs a made model on three threads and holds it to the reference, and all ways of feeding to the same bits.
 fn agrees(name: &str, width: usize, biases: &[&str], lengths: (usize, usize), body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome {
-    let (long, short) = lengths;
-    let model = model(width, biases, body)?;
+    model_agrees(name, &model(width, biases, body)?, lengths)
+}
+
+/// [`agrees`], of a model.
+fn model_agrees(name: &str, model: &Model, (long, short): (usize, usize)) -> Outcome {
     for (page, kv) in [(16, KvType::F32), (5, KvType::F32), (64, KvType::F16)] {
         let pages = 2 * (long + short).div_ceil(page) + 2;
         let limits = Limits { batch: long + short, outputs: long + short, page, pages, slots: 3, kv, activations: ActivationKind::F32 };
-        let report = check::fixture(&Cpu::new(Some(3)), model.clone(), &expected(&model, long, short, &limits)?, &limits)?;
+        let report = check::fixture(&Cpu::new(Some(3)), model.clone(), &expected(model, long, short, &limits)?, &limits)?;
         // Rounding to f16 may come out differently where sums before it differ in the last bit.
         let bar = if kv == KvType::F32 { check::BAR } else { 10.0 * check::BAR };
         report.hold(bar).map_err(|e| format!("{name}, pages of {page}: {e}"))?;
@@ -178,6 +184,45 @@ fn routers_and_experts() -> Outcome {
             let y = g.experts(h, route, 7, inner, Function::Silu);
             g.add(x, y)
         })?;
+    }
+    Ok(())
+}
+
+/// Rotated matrices, experts and tables, in blocks within a vector and beyond, with and without signs.
+#[test]
+fn rotations() -> Outcome {
+    for (block, signed) in [(2, true), (8, false), (16, true), (32, false)] {
+        let width = 96;
+        let route = Route { logits: Value(0), top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: Value(0) };
+        let model = model(width, &[], |g, x| {
+            let h = g.rms_norm(x, "norm", 1e-5);
+            let logits = g.linear(h, "logits", 5);
+            let route = g.route(logits, route.clone());
+            let y = g.experts(h, route, 5, 64, Function::Silu);
+            let x = g.add(x, y);
+            let [q, k] = ["q", "k"].map(|n| g.linear(x, n, 2 * 16));
+            let v = g.linear(x, "v", 6 * 16);
+            let [decay, beta] = ["decay", "beta"].map(|n| g.linear(x, n, 6));
+            let (decay, beta) = (g.apply(decay, Function::Softplus), g.apply(beta, Function::Sigmoid));
+            let decay = g.scale(decay, -0.4);
+            let y = g.gated_delta((q, k, v), decay, beta, (2, 6), (16, 16), true);
+            let y = g.linear(y, "ssm_out", width);
+            let x = g.add(x, y);
+            g.gated_ffn(x, 128, Function::Silu)
+        })?;
+        let signs = |width: usize| signed.then(|| Signs::new((0..width).map(|i| if i % 3 == 1 { -1.0 } else { 1.0 }).collect()));
+        let rotation = |width: usize| Rotation { block, signs: signs(width).and_then(Result::ok) };
+        let mut how = Rotations::default();
+        for (i, weight) in model.weights.iter().enumerate().filter(|(_, w)| w.shape.len() > 1) {
+            let rotated = Rotated { rotation: rotation(weight.columns()), grouped: weight.name == "ssm_out.weight" };
+            how.matrices.insert(WeightId(i as u32), rotated);
+            if weight.name == "token_embd.weight" {
+                how.tables.insert(WeightId(i as u32), rotation(width));
+            }
+        }
+        let rotated = rotate(model, &how)?;
+        assert!(rotated.plan.ops.iter().filter(|op| op.name() == "hadamard").count() >= 6);
+        model_agrees(&format!("rotated in blocks of {block}, signs {signed}"), &rotated, (40, 5))?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub use checkpoint::{Checkpoint, Source};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use metadata::{Meta, Metadata, Texts};
-pub use output::DataWriter;
+pub use output::{DataWriter, write_file};
 pub use tensor::Tensor;
 
 /// A result with this crate's [`Error`].

@@ -91,6 +91,16 @@ impl Output {
     }
 }
 
+/// Writes `bytes` to the file `path`, which appears whole or not at all; a pipe or device is written to.
+///
+/// # Errors
+/// When the folder, the disk or the file cannot take them.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut out = Output::create(path, bytes.len() as u64)?;
+    out.write(bytes)?;
+    out.finish()
+}
+
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {

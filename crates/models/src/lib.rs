@@ -5,6 +5,7 @@
 //!
 //! - `settings`: one read gives a value from `config.json` or from GGUF metadata, checked, with errors that name file and key;
 //! - `names`: a plan's weight to the tensors of the checkpoint, whichever names it uses, and what is left over at the end;
+//! - `rotated`: which weights are stored rotated, and how;
 //! - `rope`: the frequencies of rotary embeddings, with all ways to stretch them;
 //! - `arch::blocks`: what repeats between architectures, by the name it has in papers.
 //!
@@ -18,6 +19,7 @@ mod error;
 mod load;
 mod names;
 mod rope;
+mod rotated;
 mod settings;
 
 pub use arch::{Arch, architectures};

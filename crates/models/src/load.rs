@@ -1,6 +1,12 @@
-use crate::{Error, Result, arch::Arch, names::Names, settings::Settings};
+use crate::{
+    Error, Result,
+    arch::Arch,
+    names::Names,
+    rotated::{in_layers, rotations},
+    settings::Settings,
+};
 use onebit_formats::Checkpoint;
-use onebit_plan::{Graph, Model};
+use onebit_plan::{Graph, Model, rotate};
 
 /// The plan and the weights of the model in `checkpoint`.
 ///
@@ -31,17 +37,17 @@ pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let logits = (arch.plan)(&settings, &mut graph)?;
     let model = graph.finish(logits).and_then(|model| names.output_found(&model).map(|()| model));
     let model = model.map_err(|source| Error::Plan { path: checkpoint.path.clone(), source: names.in_file_terms(source) })?;
-    names.all_explained(name, &model, settings.layers()?..settings.all_layers()?)?;
+    let idle = settings.layers()?..settings.all_layers()?;
+    names.all_explained(name, &model, idle.clone())?;
+    let model = match rotations(checkpoint, &model, in_layers(idle))? {
+        None => model,
+        Some(found) => rotate(model, &found).map_err(|source| Error::Plan { path: checkpoint.path.clone(), source })?,
+    };
     Ok(Built { model, arch, settings, names })
 }
 
 /// Refuses weights that are stored in a way which their names and types do not show: read as they stand, they would compute nonsense.
 fn refuse_unknown_forms(checkpoint: &Checkpoint) -> Result<()> {
-    let rotated = |key: &&String| key.starts_with("prism.hadamard") || key.starts_with("onebit.hadamard");
-    if let Some(key) = checkpoint.metadata.pairs.keys().find(rotated) {
-        let what = "says that the weights are rotated, which cannot be run yet".into();
-        return Err(Error::Setting { path: checkpoint.path.clone(), key: key.clone(), what });
-    }
     let Some(quantized) = checkpoint.config.get("quantization_config").filter(|v| !v.is_null()) else { return Ok(()) };
     let method = quantized.get("quant_method").map_or_else(|| "no `quant_method`".into(), |m| m.to_string());
     let what = format!("says that the weights are quantized ({method}), which cannot be read yet; use the original or a GGUF file");

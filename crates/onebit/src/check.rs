@@ -2,7 +2,10 @@
 
 use onebit_formats::{Checkpoint, Tensor};
 use serde::Serialize;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 /// What was found in one tensor. Blocks are counted from its first value.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,6 +76,22 @@ pub(crate) fn check(checkpoint: &Checkpoint, progress: &(dyn Fn(usize) + Sync)) 
     all.into_iter().map(|f| f.1).collect()
 }
 
+/// Tensors that are listed in an error.
+const LISTED: usize = 4;
+
+/// An error that names tensors and blocks, where any are broken; what is only strange is logged.
+pub(crate) fn refuse_broken(path: &Path, findings: &[Findings]) -> Result<(), String> {
+    let (broken, strange): (Vec<_>, Vec<_>) = findings.iter().filter(|f| !f.words().is_empty()).partition(|f| f.broken());
+    for it in strange {
+        tracing::warn!("{}: tensor `{}`: {}", path.display(), it.tensor, it.words());
+    }
+    let mut listed: Vec<String> = broken.iter().take(LISTED).map(|f| format!("tensor `{}`: {}", f.tensor, f.words())).collect();
+    if broken.len() > LISTED {
+        listed.push(format!("and {} further tensors (`1bit show --check` lists them)", broken.len() - LISTED));
+    }
+    if listed.is_empty() { Ok(()) } else { Err(format!("{}: {}", path.display(), listed.join("; "))) }
+}
+
 fn of(tensor: &Tensor) -> Findings {
     let ty = tensor.ty();
     let plain = ty.block_values() == 1;
@@ -125,6 +144,11 @@ mod tests {
         let one = |first| Count { blocks: 1, first: Some(first) };
         assert_eq!((&found[0].nan, &found[0].zero, &found[0].saturated), (&one(1), &one(2), &one(3)));
         assert_eq!((found[0].blocks, &found[0].infinite, &found[1].infinite), (4, &Count::default(), &one(0)));
+        let error = refuse_broken(&path, &found).unwrap_err();
+        for word in ["m.gguf", "tensor `m`", "NaN, the first is block 1", "tensor `v`", "infinity"] {
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(refuse_broken(&path, &[Findings::default()]).is_ok());
         assert!(found[0].words().contains("1 of 4 blocks with NaN, the first is block 1") && found[1].broken());
     }
 }

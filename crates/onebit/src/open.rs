@@ -1,6 +1,6 @@
 //! From what was typed to something that runs: file, plan, device, engine.
 
-use crate::{Loudness, failure::Usage, progress};
+use crate::{Loudness, check, failure::Usage, progress};
 use anyhow::Context;
 use onebit_engine::{Config, Engine};
 use onebit_formats::Checkpoint;
@@ -37,6 +37,9 @@ pub(crate) struct DeviceArgs {
     /// Compute in f32 throughout (`--activations f32`, and keys and values in f32): slower, for checking
     #[arg(long, conflicts_with = "activations")]
     pub exact: bool,
+    /// Read all weights first, and refuse a model with NaNs or infinities among them, naming tensor and block
+    #[arg(long)]
+    pub check_tensors: bool,
 }
 
 /// [`ActivationKind`], or the one that fits the model.
@@ -83,6 +86,18 @@ pub(crate) fn checkpoint(model: &str, loudness: Loudness) -> anyhow::Result<Chec
     Ok(Checkpoint::open(obtain(model, loudness)?)?)
 }
 
+/// The model in a checkpoint, its tensors checked where that was asked for.
+pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
+    let model = onebit_models::load(checkpoint)?;
+    if args.check_tensors {
+        let bar = progress::bar(loudness, "checking", checkpoint.bytes());
+        let findings = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));
+        bar.finish_and_clear();
+        check::refuse_broken(&checkpoint.path, &findings).map_err(Usage)?;
+    }
+    Ok(model)
+}
+
 /// What `1bit devices` tells of a device.
 #[derive(Serialize)]
 pub(crate) struct DeviceInfo {
@@ -108,8 +123,13 @@ pub(crate) fn devices() -> Vec<DeviceInfo> {
 
 /// The device that was asked for.
 pub(crate) fn device(args: &DeviceArgs) -> anyhow::Result<Box<dyn Device>> {
+    Ok(Box::new(cpu(args)?))
+}
+
+/// [`device`], where only the processor can do what is needed.
+pub(crate) fn cpu(args: &DeviceArgs) -> anyhow::Result<onebit_cpu::Cpu> {
     match args.device.as_str() {
-        "auto" | "cpu" => Ok(Box::new(onebit_cpu::Cpu::new(args.threads.map(|t| t as usize)))),
+        "auto" | "cpu" => Ok(onebit_cpu::Cpu::new(args.threads.map(|t| t as usize))),
         other => Err(Usage(format!("--device {other}: there is no such device; this machine has auto, cpu (see `1bit devices`)")).into()),
     }
 }
@@ -125,8 +145,13 @@ pub(crate) fn limits(plan: &Plan, context: usize, sequences: usize, outputs: usi
 
 /// Loads `model` onto the device, with a bar.
 pub(crate) fn executable(model: Model, args: &DeviceArgs, limits: &Limits, loudness: Loudness) -> anyhow::Result<Box<dyn Executable>> {
+    executable_on(device(args)?.as_ref(), model, limits, loudness)
+}
+
+/// [`executable`], on a device that is there.
+pub(crate) fn executable_on(device: &dyn Device, model: Model, limits: &Limits, loudness: Loudness) -> anyhow::Result<Box<dyn Executable>> {
     let bar = progress::bar(loudness, "loading", model.plan.weight_bytes() as u64);
-    let loaded = load(model, args, limits, &mut |p| bar.set_position(p.done as u64));
+    let loaded = load(device, model, limits, &mut |p| bar.set_position(p.done as u64));
     bar.finish_and_clear();
     loaded
 }
@@ -173,7 +198,7 @@ pub(crate) fn engine_at(
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer)?;
-    let model = onebit_models::load(&checkpoint)?;
+    let model = model(&checkpoint, device, Loudness::Quiet)?;
     let plan = model.plan.clone();
     let wanted = context.ctx_size.map(|n| n as usize);
     if let Some(n) = wanted.filter(|n| *n > plan.context) {
@@ -181,15 +206,15 @@ pub(crate) fn engine_at(
     }
     let tokens = wanted.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
     let limits = limits(&plan, tokens, sequences, sequences, device);
-    let executable = load(model, device, &limits, progress)?;
+    let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
     // What recurrent layers keep is not known at the ends of pages.
     let prefix_reuse = plan.fixed_state() == 0;
     let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, prefix_reuse, ..Config::default() };
     Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
 }
 
-fn load(model: Model, args: &DeviceArgs, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Box<dyn Executable>> {
-    device(args)?.load(model, limits, progress).context("the model could not be loaded")
+fn load(device: &dyn Device, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Box<dyn Executable>> {
+    device.load(model, limits, progress).context("the model could not be loaded")
 }
 
 /// What clients call the model: what was typed, without folders and endings.

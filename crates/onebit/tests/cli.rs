@@ -124,6 +124,101 @@ fn logits_are_written_for_every_position() {
     assert!(worst < 1e-4, "{worst}");
 }
 
+/// The logits of the fixture's first tokens, as the program writes them.
+fn logits(model: &Path, folder: &Path, more: &[&str]) -> Vec<f32> {
+    let file = folder.join("logits.npy");
+    let o = run(&[&["logits", path(model), "--ids", "1,2,3,4,5", "-o", path(&file)], more].concat());
+    assert!(o.status.success(), "{}", said(&o));
+    std::fs::read(file).unwrap()[128..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect()
+}
+
+/// What `quantize --rotate` writes is what 1bit turns inputs for: in F32, the logits are the same.
+#[test]
+fn rotated_files_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (original, rotated) = (folder.path().join("m.gguf"), folder.path().join("r.gguf"));
+    // Rows of its experts are too short for blocks of PTQ1_0.
+    let types = [("llama", "*ffn_down=PTQ1_0"), ("qwen3_moe", "*ffn_down_exps=IQ4_NL"), ("qwen3_5_text", "*ffn_down=PQ2_0")];
+    for (name, ty) in types {
+        assert!(run(&["convert", path(&fixture().with_file_name(name)), path(&original)]).status.success());
+        let expected = logits(&original, folder.path(), &["--exact"]);
+        for block in ["--rotate", "--rotate=8"] {
+            let o = run(&["quantize", path(&original), path(&rotated), "F32", block]);
+            assert!(o.status.success(), "{}", said(&o));
+            let plan = out(&run(&["show", path(&rotated), "--plan"]));
+            assert!(plan.contains("hadamard(") && plan.contains("back, blocks of"), "{plan}");
+            let found = logits(&rotated, folder.path(), &["--exact", "--check-tensors"]);
+            let worst = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst < 1e-5, "{name} {block}: {worst}");
+        }
+        let o = run(&["quantize", path(&original), path(&rotated), "Q4_0", "--rotate", "--type", ty]);
+        assert!(o.status.success(), "{}", said(&o));
+        assert!(logits(&rotated, folder.path(), &[]).iter().all(|x| x.is_finite()), "{name}");
+    }
+    let o = run(&["quantize", path(&rotated), path(&original), "Q4_0", "--rotate"]);
+    assert!(o.status.code() == Some(2) && said(&o).contains("rotated already"), "{}", said(&o));
+}
+
+/// A model with one NaN is refused where that was asked for, by tensor and block.
+#[test]
+fn broken_tensors_are_refused_at_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.gguf");
+    assert!(run(&["convert", path(&fixture()), path(&model)]).status.success());
+    let mut bytes = std::fs::read(&model).unwrap();
+    let at = bytes.len() - 64;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&model, bytes).unwrap();
+    for args in [["logits", "--ids", "1", "-o", "/dev/null"], ["bench", "-p", "4", "-n", "2"]] {
+        let (command, rest) = args.split_first().unwrap();
+        let o = run(&[&[*command, path(&model), "--check-tensors"], rest].concat());
+        assert!(o.status.code() == Some(2), "{command}: {:?} {}", o.status, said(&o));
+        assert!(said(&o).contains("m.gguf: tensor `") && said(&o).contains("NaN, the first is block"), "{command}: {}", said(&o));
+    }
+}
+
+/// A tokenizer with one token for each byte (GPT-2's way to write bytes as characters).
+fn byte_tokenizer() -> String {
+    let shown = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
+    let mut others = 256..;
+    let vocabulary: serde_json::Map<String, serde_json::Value> = (0..256)
+        .map(|b| (if shown(b) { b } else { others.next().unwrap() }, b))
+        .map(|(c, id)| (char::from_u32(c).unwrap().to_string(), id.into()))
+        .collect();
+    serde_json::json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    })
+    .to_string()
+}
+
+/// Both forms are written, for every expert, and quantize reads them.
+#[test]
+fn importance_is_made_and_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    std::fs::create_dir(&model).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(fixture().with_file_name("qwen3_moe").join(file), model.join(file)).unwrap();
+    }
+    std::fs::write(model.join("tokenizer.json"), byte_tokenizer()).unwrap();
+    let [text, gguf, new, old, small] = ["text", "m.gguf", "i.gguf", "i.dat", "q.gguf"].map(|n| folder.path().join(n));
+    std::fs::write(&text, "The quick brown fox jumps over the lazy dog. ".repeat(20)).unwrap();
+    assert!(run(&["convert", path(&model), path(&gguf)]).status.success());
+    for file in [&new, &old] {
+        let o = run(&["imatrix", path(&model), path(&text), "-o", path(file), "-c", "64", "--windows", "4"]);
+        assert!(o.status.success() && said(&o).contains("from 256 tokens"), "{}", said(&o));
+        let o = run(&["quantize", path(&gguf), path(&small), "Q4_0", "--imatrix", path(file)]);
+        assert!(o.status.success(), "{}", said(&o));
+        assert!(said(&o).contains("2 tensors are not in the file of importance"), "only embedding and output: {}", said(&o));
+    }
+    let o = run(&["imatrix", path(&model), path(&text), "-o", path(&new), "-c", "4096"]);
+    assert!(o.status.code() == Some(2) && said(&o).contains("--ctx-size"), "{}", said(&o));
+}
+
 #[test]
 fn a_reader_that_has_enough_is_no_error() {
     let mut child = program(&["show", path(&fixture()), "--plan"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -157,6 +252,7 @@ fn help_tells_of_every_command_and_the_exit_codes() {
         "bench",
         "perplexity",
         "quantize",
+        "imatrix",
         "devices",
         "completions",
         "version",

@@ -1,4 +1,4 @@
-use crate::Model;
+use crate::{Model, WeightId};
 use serde::Serialize;
 
 /// How keys and values are stored.
@@ -147,10 +147,25 @@ pub trait Executable: Send {
     fn vocabulary(&self) -> usize;
     /// Appends the batch's tokens to their sequences and gives the logits asked for, `[outputs, vocabulary]`, span by span.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError>;
+    /// What weights were multiplied with in all steps so far, where the device was asked to watch that; empty otherwise.
+    fn input_sums(&self) -> Vec<InputSums> {
+        vec![]
+    }
     /// Copies slots (from, to): snapshots of fixed states, and the way back.
     fn copy_slots(&mut self, pairs: &[(u32, u32)]);
     /// Copies pages (from, to): a shared page that two sequences are about to continue differently.
     fn copy_pages(&mut self, pairs: &[(u32, u32)]);
+}
+
+/// What a matrix, or each of a stack of experts' matrices, was multiplied with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputSums {
+    /// The matrix or the stack.
+    pub weight: WeightId,
+    /// Sums of the squares of the rows, `[experts, columns]`.
+    pub squares: Vec<f64>,
+    /// Rows, `[experts]`.
+    pub counts: Vec<u64>,
 }
 
 impl Batch<'_> {

@@ -14,13 +14,15 @@ mod graph;
 pub mod ops;
 mod plan;
 mod rope;
+mod rotation;
 mod show;
 mod weight;
 
-pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Progress, Span};
+pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Progress, Span};
 pub use error::{Error, Result};
 pub use graph::{Graph, Resolve};
 pub use ops::{Attention, AttentionSpec, Binary, Check, Experts, Function, GatedDelta, Mask, Op, Operator, Route, Score};
 pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
 pub use rope::{Rope, RopeStyle};
+pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};
 pub use weight::{Edit, Part, Weight};

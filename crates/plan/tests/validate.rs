@@ -1,9 +1,9 @@
 //! What `Plan::validate` refuses: each case is a small valid plan with one thing wrong.
 
 use onebit_plan::{
-    Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Route, Rows, Score, State, StateId, Value,
-    ValueInfo, WeightId, WeightInfo,
-    ops::{ApplyRope, CausalConv, Clamp, Elementwise, Embed, Glu, Linear, Pairwise, RmsNorm, Scale, Select, Slice},
+    Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
+    StateId, Value, ValueInfo, WeightId, WeightInfo,
+    ops::{ApplyRope, CausalConv, Clamp, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, RmsNorm, Scale, Select, Slice, Transpose},
 };
 use onebit_quants::F32;
 
@@ -89,6 +89,11 @@ fn row_ops() {
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
     let clamp = |n, limit| Build::with(n, |_, out| Clamp { x: X, limit, out });
+    let transpose = |rows, columns, n| Build::with(n, |_, out| Transpose { x: X, rows, columns, out });
+    let hadamard = |block, signs: Option<usize>, n| {
+        let rotation = Rotation { block, signs: signs.map(|n| Signs::new(vec![-1.0; n]).unwrap()) };
+        Build::with(n, |_, out| Hadamard { x: X, rotation, inverse: false, out })
+    };
     let width = |n| Build::with(n, |_, out| Op::Elementwise(Elementwise { x: X, f: Function::Relu, out }));
     let cases = [
         ("", linear(&[4, 8], &[4])),
@@ -109,6 +114,18 @@ fn row_ops() {
         ("the limit is -0.5, but should be positive", clamp(8, -0.5)),
         ("the limit is NaN", clamp(8, f32::NAN)),
         ("the output is 4 wide, but should be 8", clamp(4, 0.5)),
+        ("", transpose(2, 4, 8)),
+        ("6 does not divide 8", transpose(2, 3, 8)),
+        ("0 does not divide 8", transpose(0, 3, 8)),
+        ("does not divide 8", transpose(usize::MAX, 2, 8)),
+        ("`transpose` making value 1: the output is 7 wide, but should be 8", transpose(2, 2, 7)),
+        ("", hadamard(4, None, 8)),
+        ("", hadamard(8, Some(8), 8)),
+        ("blocks of 16 cannot turn 8 numbers", hadamard(16, None, 8)),
+        ("blocks of 6 cannot turn 8 numbers", hadamard(6, None, 8)),
+        ("blocks of 0 cannot turn 8 numbers", hadamard(0, None, 8)),
+        ("with 4 signs cannot turn 8 numbers", hadamard(4, Some(4), 8)),
+        ("`hadamard` making value 1: the output is 9 wide, but should be 8", hadamard(4, None, 9)),
         ("", width(8)),
         ("`relu` making value 1: the output is 7 wide, but should be 8", width(7)),
     ];
@@ -229,7 +246,7 @@ fn mixtures() {
             let route = b.value_of(top_k, Rows::Tokens, kind);
             b.op(Op::Route(Route { logits, top_k, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
             let (gate, up, down) = (b.weight(up), b.weight(up), b.weight(down));
-            Op::Experts(Experts { x: X, route, gate, up, down, f: Function::Silu, out })
+            Op::Experts(Experts { x: X, route, gate, up, down, f: Function::Silu, rotation: None, out })
         })
     };
     let (up, down): (&[usize], &[usize]) = (&[4, 5, 8], &[4, 8, 5]);
@@ -253,7 +270,7 @@ fn mixture_of_other_experts() {
         let route = b.value_of(2, Rows::Tokens, Kind::Route);
         b.op(Op::Route(Route { logits, top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
         let (up, down) = (b.weight(&[3, 5, 8]), b.weight(&[3, 8, 5]));
-        Op::Experts(Experts { x: X, route, gate: up, up, down, f: Function::Silu, out })
+        Op::Experts(Experts { x: X, route, gate: up, up, down, f: Function::Silu, rotation: None, out })
     });
     hold(&[("chooses among 4 experts, but the weights are of 3", fault)]);
 }

@@ -3,6 +3,7 @@
 use crate::{
     Error, Importance, Override, Recipe, Result,
     recipe::{Model, fallback, is_weight, writable},
+    rotate::Rotation,
 };
 use onebit_formats::{Checkpoint, DataWriter, Meta, Source, Tensor, gguf::Writer};
 use onebit_quants::{F16, WeightType};
@@ -17,8 +18,17 @@ pub struct Options {
     pub overrides: Vec<Override>,
     /// How much inputs matter.
     pub importance: Option<Importance>,
+    /// Rotate the weights first, as `prism.hadamard.*` says in the file that is made.
+    pub rotate: Option<Rotate>,
     /// Threads that encode.
     pub threads: usize,
+}
+
+/// How weights are rotated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotate {
+    /// Inputs that are mixed, a power of two; `None` for as many as all widths allow, at most 1024.
+    pub block: Option<usize>,
 }
 
 /// How far it has come, in bytes of the original.
@@ -55,8 +65,13 @@ pub fn quantize(checkpoint: &Checkpoint, out: &Path, options: &Options, progress
     if checkpoint.source != Source::Gguf {
         return Err(Error::Asked(format!("{} is no GGUF file: `1bit convert` makes one of it", checkpoint.path.display())));
     }
+    if let Some(key) = checkpoint.metadata.pairs.keys().find(|k| k.starts_with("onebit.hadamard")) {
+        let what = format!("{}: `{key}` ties the rotation of its weights to their type, which would change", checkpoint.path.display());
+        return Err(Error::Asked(what));
+    }
     let mut report = Report::default();
     let plan = choose(checkpoint, options, &mut report)?;
+    let rotation = options.rotate.map(|r| Rotation::of(checkpoint, r.block)).transpose()?;
     let mut writer = Writer::new(out);
     for (key, value) in checkpoint.metadata.pairs.iter().filter(|(k, _)| !k.starts_with("split.") && *k != "general.file_type") {
         writer.pair(key, value)?;
@@ -67,6 +82,9 @@ pub fn quantize(checkpoint: &Checkpoint, out: &Path, options: &Options, progress
     if !checkpoint.metadata.pairs.contains_key("general.quantization_version") {
         writer.pair("general.quantization_version", &Meta::Unsigned(2))?;
     }
+    if let Some(rotation) = &rotation {
+        rotation.pairs().iter().try_for_each(|(key, value)| writer.pair(key, value))?;
+    }
     for (tensor, ty) in &plan {
         writer.tensor(tensor.name(), *ty, tensor.shape())?;
     }
@@ -76,12 +94,13 @@ pub fn quantize(checkpoint: &Checkpoint, out: &Path, options: &Options, progress
     let mut done = 0;
     let (mut bits, mut values) = (0.0, 0.0);
     for (tensor, ty) in &plan {
-        if *ty == tensor.ty() {
+        let rotation = rotation.as_ref().filter(|r| r.has(tensor.name()));
+        if *ty == tensor.ty() && rotation.is_none() {
             data.write(tensor.name(), tensor.bytes())?;
             done += tensor.bytes().len() as u64;
             progress(Progress { done, total });
         } else {
-            encode(tensor, *ty, options, &mut data, &mut |bytes| {
+            encode(tensor, *ty, options, rotation, &mut data, &mut |bytes| {
                 done += bytes as u64;
                 progress(Progress { done, total });
             })?;
@@ -162,7 +181,14 @@ fn choose<'a>(checkpoint: &'a Checkpoint, options: &Options, report: &mut Report
 }
 
 /// Decodes a tensor and encodes it again, piece by piece, each piece on all threads.
-fn encode(tensor: &Tensor, ty: WeightType, options: &Options, data: &mut DataWriter, progress: &mut dyn FnMut(usize)) -> Result<()> {
+fn encode(
+    tensor: &Tensor,
+    ty: WeightType,
+    options: &Options,
+    rotation: Option<&Rotation>,
+    data: &mut DataWriter,
+    progress: &mut dyn FnMut(usize),
+) -> Result<()> {
     let (rows, columns) = (tensor.rows(), tensor.columns());
     let (Some(to), Some(encode)) = (ty.bytes_for(columns), ty.info().encode) else {
         return Err(Error::Tensor { tensor: tensor.name().into(), what: format!("it cannot be stored as {ty}") });
@@ -186,7 +212,13 @@ fn encode(tensor: &Tensor, ty: WeightType, options: &Options, data: &mut DataWri
                     Some(i) => i.of(tensor.name(), at, rows, columns)?,
                     None => None,
                 };
-                encode(&row, importance, out);
+                match rotation {
+                    None => encode(&row, importance, out),
+                    Some(rotation) => {
+                        rotation.turn(&mut row);
+                        encode(&row, importance.map(|i| rotation.spread(i)).as_deref(), out);
+                    }
+                }
             }
             Ok(())
         };

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers outside of #[test] functions
 
 use onebit_formats::{Checkpoint, Meta, gguf::Writer};
-use onebit_quantize::{Importance, Options, Override, Recipe, quantize};
+use onebit_quantize::{Importance, Options, Override, Recipe, Rotate, quantize};
 use onebit_quants::{F32, Q8_0, WeightType};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ fn model(folder: &Path, spoil: bool) -> PathBuf {
 
 fn options(recipe: &str, overrides: &[&str]) -> Options {
     let overrides = overrides.iter().map(|o| Override::parse(o).unwrap()).collect();
-    Options { recipe: Recipe::by_name(recipe).unwrap(), overrides, importance: None, threads: 3 }
+    Options { recipe: Recipe::by_name(recipe).unwrap(), overrides, importance: None, rotate: None, threads: 3 }
 }
 
 fn rmse(a: &[f32], b: &[f32]) -> f64 {
@@ -171,4 +171,56 @@ fn nothing_is_stored_in_more_bits_than_it_has() {
     let named = folder.path().join("named.gguf");
     quantize(&four, &named, &options("Q4_0", &["blk.0.ffn_down=Q8_0"]), &mut |_| {}).unwrap();
     assert_eq!(Checkpoint::open(named).unwrap().tensors["blk.0.ffn_down.weight"].ty(), Q8_0);
+}
+
+/// In F32 nothing is lost: by what the file says, and the dense matrix of the definition, the original comes back.
+#[test]
+fn rotated_rows_can_be_turned_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Checkpoint::open(model(folder.path(), false)).unwrap();
+    let to = folder.path().join("rotated.gguf");
+    let rotated = |block| Options { rotate: Some(Rotate { block }), ..options("F32", &[]) };
+    quantize(&from, &to, &rotated(None), &mut |_| {}).unwrap();
+    let file = Checkpoint::open(&to).unwrap();
+    let key = |k: &str| format!("prism.hadamard.{k}");
+    let names = |k: &str| -> Vec<String> {
+        file.metadata.texts(&key(k)).unwrap().unwrap().iter().map(|n| String::from_utf8(n.to_vec()).unwrap()).collect()
+    };
+    // 96 has five twos.
+    let block = file.metadata.unsigned(&key("block_size")).unwrap().unwrap() as usize;
+    assert_eq!(block, 32);
+    assert_eq!(file.metadata.integers(&key("sign_widths")).unwrap().unwrap(), [96, 256]);
+    assert_eq!(names("inverse_weight_names"), ["token_embd.weight"]);
+    let mut turned = names("weight_names");
+    assert_eq!(turned, ["blk.0.ffn_down.weight", "blk.1.attn_q.weight", "blk.1.ffn_down.weight", "output.weight"]);
+    turned.push("token_embd.weight".into());
+    let signs = file.metadata.integers(&key("sign_values")).unwrap().unwrap();
+    for (name, tensor) in &from.tensors {
+        let (before, after) = (tensor.to_f32(), file.tensor(name).unwrap().to_f32());
+        if !turned.contains(name) {
+            assert_eq!(before, after, "{name}");
+            continue;
+        }
+        let width = tensor.columns();
+        let signs = if width == 96 { &signs[..96] } else { &signs[96..] };
+        for (a, b) in before.chunks(width).zip(after.chunks(width)) {
+            for (i, x) in a.iter().enumerate() {
+                let start = i / block * block;
+                let entry = |j: usize| if ((i % block) & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+                let sum: f64 = (0..block).map(|j| entry(j) * f64::from(b[start + j])).sum();
+                let back = sum / (block as f64).sqrt() * signs[i] as f64;
+                assert!((back - f64::from(*x)).abs() < 1e-7, "{name} {i}: {back} {x}");
+            }
+        }
+    }
+    let asked = |from: &Checkpoint, o: &Options| quantize(from, &folder.path().join("x.gguf"), o, &mut |_| {}).unwrap_err().to_string();
+    assert!(asked(&file, &rotated(None)).contains("rotated already"));
+    assert!(asked(&from, &rotated(Some(64))).contains("--rotate=32 fits all"));
+    assert!(asked(&from, &rotated(Some(12))).contains("power of two"));
+    let four = folder.path().join("4.gguf");
+    quantize(&from, &four, &options("Q4_0", &[]), &mut |_| {}).unwrap();
+    assert!(asked(&Checkpoint::open(&four).unwrap(), &rotated(None)).contains("original"));
+    // Rotated files can be made smaller, and stay rotated.
+    quantize(&file, &four, &options("Q4_0", &[]), &mut |_| {}).unwrap();
+    assert_eq!(Checkpoint::open(&four).unwrap().metadata.unsigned(&key("block_size")).unwrap(), Some(32));
 }

@@ -3,9 +3,10 @@
 use crate::ops::{self, Choice, Past};
 use half::f16;
 use onebit_plan::{
-    Batch, Device, DeviceError, Executable, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId, Value, WeightId,
+    Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId, Value,
+    WeightId,
 };
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// The reference device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,6 +54,8 @@ pub struct Interpreter {
     slots: Vec<Vec<Vec<f32>>>,
     /// Index of the last op that reads a value.
     last_use: Vec<usize>,
+    /// What each matrix was multiplied with.
+    seen: BTreeMap<WeightId, InputSums>,
     logits: Vec<f32>,
 }
 
@@ -84,7 +87,7 @@ impl Interpreter {
         let kv = plan.states.iter().map(|s| vec![0.0; kv_width(s) * tokens]).collect();
         let fixed = |s: &State| if let State::Fixed { shape } = s { vec![0.0; shape.iter().product()] } else { vec![] };
         let slots = vec![plan.states.iter().map(fixed).collect(); limits.slots];
-        Self { plan, weights, limits, kv, slots, last_use, logits: vec![] }
+        Self { plan, weights, limits, kv, slots, last_use, seen: BTreeMap::new(), logits: vec![] }
     }
 
     fn weight(&self, w: WeightId) -> &[f32] {
@@ -111,6 +114,17 @@ impl Interpreter {
         self.kv[state.0 as usize][place].copy_from_slice(&new);
     }
 
+    /// Adds a row that a weight, or its expert `expert`, is multiplied with.
+    fn see(&mut self, weight: WeightId, expert: usize, x: &[f32]) {
+        let info = self.plan.weight(weight);
+        let experts = if info.shape.len() > 2 { info.shape[0] } else { 1 };
+        let new = || InputSums { weight, squares: vec![0.0; experts * x.len()], counts: vec![0; experts] };
+        let sums = self.seen.entry(weight).or_insert_with(new);
+        sums.counts[expert] += 1;
+        let squares = &mut sums.squares[expert * x.len()..][..x.len()];
+        squares.iter_mut().zip(x).for_each(|(s, x)| *s += f64::from(*x) * f64::from(*x));
+    }
+
     /// The rows of an op's output.
     fn run(&mut self, op: &Op, held: &[Held], rows: &[Row<'_>], batch: &Batch<'_>) -> Held {
         let of = |v: Value| match &held[v.0 as usize] {
@@ -131,7 +145,10 @@ impl Interpreter {
                     |r: &Row<'_>| self.weight(e.weight)[r.token as usize * width..][..width].iter().map(|x| x * e.scale).collect();
                 rows.iter().map(look_up).collect()
             }
-            Op::Linear(l) => each(l.x, &|x| ops::linear(self.weight(l.weight), self.optional(l.bias), x)),
+            Op::Linear(l) => {
+                of(l.x).iter().for_each(|x| self.see(l.weight, 0, x));
+                each(l.x, &|x| ops::linear(self.weight(l.weight), self.optional(l.bias), x))
+            }
             Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
             Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
@@ -172,6 +189,8 @@ impl Interpreter {
             Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.limit)),
             Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
             Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),
+            Op::Transpose(t) => each(t.x, &|x| ops::transpose(x, t.rows, t.columns)),
+            Op::Hadamard(h) => each(h.x, &|x| ops::hadamard(x, &h.rotation, h.inverse)),
             Op::Route(r) => {
                 let bias = self.optional(r.bias);
                 return Held::Choices(of(r.logits).iter().map(|l| ops::route(r, l, bias)).collect());
@@ -179,7 +198,15 @@ impl Interpreter {
             Op::Experts(e) => {
                 let weights = [self.weight(e.gate), self.weight(e.up), self.weight(e.down)];
                 let count = self.plan.weight(e.up).shape[0];
-                of(e.x).iter().zip(choices(e.route)).map(|(x, chosen)| ops::experts(e, x, chosen, weights, count)).collect()
+                let (mut out, mut inner) = (vec![], vec![]);
+                for (x, chosen) in of(e.x).iter().zip(choices(e.route)) {
+                    out.push(ops::experts(e, x, chosen, weights, count, &mut |expert, h| inner.push((expert, h.to_vec()))));
+                }
+                for (x, chosen) in of(e.x).iter().zip(choices(e.route)) {
+                    chosen.iter().for_each(|(expert, _)| [e.gate, e.up].into_iter().for_each(|w| self.see(w, *expert, x)));
+                }
+                inner.iter().for_each(|(expert, h)| self.see(e.down, *expert, h));
+                out
             }
             Op::Select(s) => {
                 let mut out = vec![];
@@ -256,6 +283,10 @@ impl Executable for Interpreter {
             self.logits.extend(rows.iter().flatten());
         }
         Ok(&self.logits)
+    }
+
+    fn input_sums(&self) -> Vec<InputSums> {
+        self.seen.values().cloned().collect()
     }
 
     fn copy_slots(&mut self, pairs: &[(u32, u32)]) {

@@ -25,12 +25,15 @@ use crate::{
         experts::{self, Experts},
         gated_delta::GatedDelta,
         glu::Glu,
+        hadamard::Hadamard,
         linear::{self, Fill, Linears},
         norm::{L2, Layer, Rms},
         rope,
         route::Route,
         select::Select,
         slice::Slice,
+        transpose::Transpose,
+        watch::{Sums, Watch},
     },
     pool::Counter,
 };
@@ -95,6 +98,17 @@ pub(crate) struct Parts<'a> {
     pub(crate) states: &'a States,
     pub(crate) isa: Isa,
     pub(crate) threads: usize,
+    /// Whether sums of what weights are multiplied with are kept.
+    pub(crate) watch: bool,
+}
+
+/// What a plan was made into.
+pub(crate) struct Compiled {
+    pub(crate) stages: Vec<Work>,
+    /// Where the logits are.
+    pub(crate) output: RowsOf,
+    /// Of all products, where they are watched.
+    pub(crate) watched: Vec<Arc<Sums>>,
 }
 
 /// Lists what each node reads and writes, for the layout.
@@ -103,8 +117,8 @@ pub(crate) fn layout(plan: &Plan, nodes: &[Node]) -> Layout {
     Layout::new(plan, &steps, plan.output)
 }
 
-/// Makes the stages, and tells where the logits are.
-pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<(Vec<Work>, RowsOf), DeviceError> {
+/// Makes the stages.
+pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<Compiled, DeviceError> {
     let values = layout(parts.plan, nodes).allocate(parts.plan, parts.limits)?;
     let output = values[parts.plan.output.0 as usize].clone();
     let mut compiler = Compiler {
@@ -116,6 +130,7 @@ pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<(Vec<Work>, Ro
         tables: vec![],
         filled: vec![],
         stages: vec![],
+        watched: vec![],
         parts,
     };
     for (i, node) in nodes.iter().enumerate() {
@@ -128,7 +143,7 @@ pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<(Vec<Work>, Ro
         }
     }
     let output = output.ok_or_else(|| DeviceError::Failed("nothing makes the logits".into()))?;
-    Ok((compiler.stages, output))
+    Ok(Compiled { stages: compiler.stages, output, watched: compiler.watched })
 }
 
 /// The largest sizes among the attention ops.
@@ -175,6 +190,7 @@ struct Compiler<'a> {
     /// Columns that already hold a value.
     filled: Vec<(Value, Arc<Activations>)>,
     stages: Vec<Work>,
+    watched: Vec<Arc<Sums>>,
 }
 
 impl Compiler<'_> {
@@ -269,6 +285,8 @@ impl Compiler<'_> {
             Op::Clamp(c) => self.row_op(op, inputs, Clamp(c.limit)),
             Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
             Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),
+            Op::Transpose(t) => self.row_op(op, inputs, Transpose { rows: t.rows, columns: t.columns }),
+            Op::Hadamard(h) => self.row_op(op, inputs, Hadamard { rotation: h.rotation.clone(), inverse: h.inverse, isa }),
             Op::Route(r) => {
                 let bias = self.parts.weights.some_vector(r.bias)?;
                 self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, scale: r.scale })
@@ -348,10 +366,22 @@ impl Compiler<'_> {
             None => self.experts.entry(sizes).or_insert(Arc::new(experts::Scratch::new(sizes, isa)?)).clone(),
         };
         let (x, route, out) = (self.value(e.x)?, self.value(e.route)?, self.value(e.out)?);
-        self.together("experts", Experts { x, route, out, experts, f: e.f, scratch, isa });
+        let mut watched = None;
+        if self.parts.watch {
+            let sums = [(vec![e.gate, e.up], sizes.width), (vec![e.down], sizes.inner)];
+            let [x, inner] = sums.map(|(weights, width)| self.sums(weights, sizes.experts, width));
+            watched = Some([x?, inner?]);
+        }
+        self.together("experts", Experts { x, route, out, experts, f: e.f, rotation: e.rotation.clone(), watched, scratch, isa });
         Ok(())
     }
 
+    /// Sums that the executable tells of.
+    fn sums(&mut self, weights: Vec<WeightId>, experts: usize, width: usize) -> Result<Arc<Sums>, DeviceError> {
+        let sums = Sums::new(weights, experts, width)?;
+        self.watched.push(sums.clone());
+        Ok(sums)
+    }
     /// The columns for products of values of this width.
     fn columns(&mut self, kind: ActivationKind, width: usize, rows: Rows) -> Result<Arc<Activations>, DeviceError> {
         let key = (kind, width, rows == Rows::Outputs);
@@ -374,6 +404,12 @@ impl Compiler<'_> {
     /// Brings `x` into every form that the group wants, unless that is done, and adds the group. `next` is the group after it.
     fn group(&mut self, group: &Group, next: Option<&Group>) -> Result<(), DeviceError> {
         let rows = self.rows_of(group.x);
+        if self.parts.watch {
+            let weights = group.parts.iter().flat_map(Part::products).map(|p| p.weight).collect();
+            let sums = self.sums(weights, 1, self.parts.plan.value(group.x).width)?;
+            let x = self.value(group.x)?;
+            self.together("watch", Watch { x, rows, sums });
+        }
         let mut used: Vec<Arc<Activations>> = vec![];
         let mut parts = vec![];
         let filled = std::mem::take(&mut self.filled);

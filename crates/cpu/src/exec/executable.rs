@@ -1,7 +1,7 @@
 //! Runs steps.
 
 use super::{
-    compile::{self, Parts, Work, compile},
+    compile::{self, Compiled, Parts, Work, compile},
     fuse::Fusions,
     node::{Node, nodes},
     profile::{Profile, Table},
@@ -10,8 +10,8 @@ use super::{
     step::StepBuffers,
     weights::{self, Weights},
 };
-use crate::{isa::Isa, pool::Pool};
-use onebit_plan::{Batch, DeviceError, Executable, Limits, Memory, Model, Progress, Rows};
+use crate::{isa::Isa, ops::watch::Sums, pool::Pool};
+use onebit_plan::{Batch, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
 use std::{sync::Arc, time::Instant};
 
 /// What loading needs from the device.
@@ -21,6 +21,8 @@ pub(crate) struct Host {
     pub(crate) isa: Isa,
     pub(crate) profile: Arc<Profile>,
     pub(crate) fusions: Fusions,
+    /// Whether sums of what weights are multiplied with are kept.
+    pub(crate) watch: bool,
 }
 
 /// The plan's steps after fusion.
@@ -51,6 +53,7 @@ pub(crate) struct CpuExecutable {
     stages: Vec<Work>,
     table: Arc<Table>,
     output: RowsOf,
+    watched: Vec<Arc<Sums>>,
     states: States,
     buffers: StepBuffers,
 }
@@ -62,10 +65,12 @@ pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dy
     let states = States::new(&plan, limits)?;
     let weights = Weights::load(model, &nodes, limits.activations, host.isa, &host.pool, progress)?;
     let threads = host.pool.threads();
-    let (stages, output) = compile(Parts { plan: &plan, limits, weights, states: &states, isa: host.isa, threads }, &nodes)?;
+    let parts = Parts { plan: &plan, limits, weights, states: &states, isa: host.isa, threads, watch: host.watch };
+    let Compiled { stages, output, watched } = compile(parts, &nodes)?;
     let table = host.profile.table(stages.iter().map(Work::name).collect());
     let buffers = StepBuffers::new(limits.batch, limits.outputs);
-    Ok(CpuExecutable { host: host.clone(), limits: limits.clone(), vocabulary: plan.vocabulary, stages, table, output, states, buffers })
+    let (host, limits, vocabulary) = (host.clone(), limits.clone(), plan.vocabulary);
+    Ok(CpuExecutable { host, limits, vocabulary, stages, table, output, watched, states, buffers })
 }
 
 impl Executable for CpuExecutable {
@@ -113,6 +118,10 @@ impl Executable for CpuExecutable {
         let outputs = view.count(Rows::Outputs);
         // SAFETY: all threads are done, and the reference borrows `self`, so that no step runs while it lives.
         Ok(unsafe { self.output.first(outputs) })
+    }
+    fn input_sums(&self) -> Vec<InputSums> {
+        // SAFETY: a step borrows `self` mutably, so that none runs.
+        self.watched.iter().flat_map(|sums| unsafe { sums.read() }).collect()
     }
     fn copy_slots(&mut self, pairs: &[(u32, u32)]) {
         self.states.copy_slots(pairs);

@@ -7,8 +7,10 @@ use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 /// Numbers for which all bytes zero is a value, and that any thread may hold.
 pub(crate) trait Plain: Copy + Send + Sync + 'static {}
 impl Plain for f32 {}
+impl Plain for f64 {}
 impl Plain for u16 {}
 impl Plain for u32 {}
+impl Plain for u64 {}
 
 /// A fixed run of zeroed numbers on pages of its own, which the system only gives when they are touched.
 ///

@@ -4,15 +4,15 @@
 //! tokens. Pairs then are columns: `x` is copied to each, the experts' rows are divided among the threads, and at the end
 //! each token adds up its choices, best first. A single token goes the same way with `top_k` columns.
 
-use super::{WorkOp, math, route};
+use super::{WorkOp, hadamard, math, route};
 use crate::{
     exec::{rows::RowsOf, shared::Shared, step::StepView},
     isa::Isa,
     matmul::{ActivationKind, Activations, Matrix, SharedRows, matmul},
-    ops::linear::STEP,
+    ops::{linear::STEP, watch::Sums},
     pool::{Worker, part},
 };
-use onebit_plan::{DeviceError, Function};
+use onebit_plan::{DeviceError, Function, Rotation};
 use std::{ops::Range, sync::Arc};
 
 /// The matrices of one expert.
@@ -86,6 +86,10 @@ pub(crate) struct Experts {
     pub(crate) out: RowsOf,
     pub(crate) experts: Vec<Expert>,
     pub(crate) f: Function,
+    /// What is done to the columns of `down`.
+    pub(crate) rotation: Option<Rotation>,
+    /// What gate and up, and what down is multiplied with, where that is watched.
+    pub(crate) watched: Option<[Arc<Sums>; 2]>,
     pub(crate) scratch: Arc<Scratch>,
     pub(crate) isa: Isa,
 }
@@ -116,6 +120,14 @@ impl Experts {
         }
         starts.rotate_right(1);
         starts[0] = 0;
+    }
+    /// Adds the rows of each chosen expert's pairs to `sums`.
+    ///
+    /// # Safety
+    /// As for [`Sums::add`].
+    unsafe fn watch<'a>(&self, worker: &Worker<'_>, sums: &Sums, row: impl Fn(usize) -> &'a [f32]) {
+        // SAFETY: passed on.
+        self.each(|e, _, pairs| unsafe { sums.add(worker, e, pairs.map(&row)) });
     }
     /// Runs `work` for each expert that was chosen, with its pairs.
     fn each(&self, mut work: impl FnMut(usize, &Expert, Range<usize>)) {
@@ -172,13 +184,31 @@ impl WorkOp for Experts {
                     let (gate, up) = (s.gate.part_mut(pair, rows.clone()), s.up.part_mut(pair, rows.clone()));
                     let act = s.act.part_mut(pair, rows.clone());
                     math::apply_times(self.isa, self.f, gate, up, act);
-                    if !rows.is_empty() {
+                    if !rows.is_empty() && self.rotation.is_none() {
                         s.inner.fill_part(pair, rows.start, act);
                     }
                 }
             }
         });
         worker.barrier();
+        if let Some(rotation) = &self.rotation {
+            for pair in worker.chunk(tokens * top_k, 1) {
+                // SAFETY: the row was made before the barrier, and is now this thread's; so are the pair's columns.
+                unsafe {
+                    let act = s.act.row_mut(pair);
+                    hadamard::turn(self.isa, rotation, false, act);
+                    s.inner.fill(pair, act);
+                }
+            }
+            worker.barrier();
+        }
+        if let Some([x, inner]) = &self.watched {
+            // SAFETY: all of it was made before the last barrier, and is not written to before the next step.
+            unsafe {
+                self.watch(worker, x, |pair| self.x.row(s.tokens.part(pair..pair + 1)[0] as usize));
+                self.watch(worker, inner, |pair| s.act.row(pair));
+            }
+        }
         // The same rows for all experts, so that the sum over them needs no barrier.
         let rows = worker.chunk(self.out.width(), STEP);
         self.each(|_, expert, pairs| matmul(&expert.down, &s.inner, pairs, rows.clone(), &down));

@@ -15,6 +15,7 @@ pub(crate) mod embed;
 pub(crate) mod experts;
 pub(crate) mod gated_delta;
 pub(crate) mod glu;
+pub(crate) mod hadamard;
 pub(crate) mod linear;
 pub(crate) mod math;
 pub(crate) mod norm;
@@ -23,6 +24,8 @@ pub(crate) mod route;
 pub(crate) mod select;
 pub(crate) mod simd;
 pub(crate) mod slice;
+pub(crate) mod transpose;
+pub(crate) mod watch;
 
 use crate::{exec::step::StepView, pool::Worker};
 

@@ -73,7 +73,7 @@ struct Shape {
 impl Bench {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let checkpoint = open::checkpoint(&self.model, loudness)?;
-        let model = onebit_models::load(&checkpoint)?;
+        let model = open::model(&checkpoint, &self.device, loudness)?;
         let plan = model.plan.clone();
         let mut shapes = vec![];
         for &depth in &self.depth {

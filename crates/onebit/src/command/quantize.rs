@@ -2,7 +2,7 @@ use crate::{Loudness, failure::Usage, open, progress};
 use anyhow::Context;
 use onebit_formats::{Checkpoint, Source};
 use onebit_models::convert;
-use onebit_quantize::{Importance, Options, Override, Recipe, quantize, recipes};
+use onebit_quantize::{Importance, Options, Override, Recipe, Rotate, quantize, recipes};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -27,6 +27,10 @@ pub(crate) struct Quantize {
     /// Importance of inputs, as llama-imatrix writes it (GGUF or the older form)
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
+    /// Rotate the weights in blocks first, so that large values spread over many inputs; the file says so (`prism.hadamard.*`), and
+    /// what runs it turns the inputs too: 1bit, and PrismML's llama.cpp [default block: as many inputs as all widths allow, at most 1024]
+    #[arg(long, value_name = "BLOCK", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    rotate: Option<usize>,
     /// Threads [default: all processors]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -67,10 +71,21 @@ impl Quantize {
         let converted = converted(&checkpoint, &self.out, loudness)?;
         let checkpoint = converted.as_ref().unwrap_or(&checkpoint);
         let bar = progress::bar(loudness, "quantizing", checkpoint.bytes());
-        let options = Options { recipe, overrides, importance, threads };
+        let rotate = self.rotate.map(|block| Rotate { block: Some(block).filter(|b| *b > 0) });
+        let options = Options { recipe, overrides, importance, rotate, threads };
+        if rotate.is_some() {
+            // Only 1bit's own plan tells which weights can be turned.
+            onebit_models::load(checkpoint)?;
+        }
         let report = quantize(checkpoint, &self.out, &options, &mut |p| bar.set_position(p.done));
         bar.finish_and_clear();
         let report = report?;
+        if rotate.is_some()
+            && let Err(error) = Checkpoint::open(&self.out).map_err(anyhow::Error::from).and_then(|made| Ok(onebit_models::load(&made)?))
+        {
+            std::fs::remove_file(&self.out)?;
+            return Err(error.context("its weights cannot be rotated"));
+        }
         if loudness > Loudness::Quiet {
             for remark in &report.remarks {
                 eprintln!("{remark}");

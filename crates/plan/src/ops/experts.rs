@@ -1,8 +1,8 @@
 use super::{Check, Function, Op, Operator};
-use crate::{Graph, Kind, Result, Value, WeightId};
+use crate::{Graph, Kind, Result, Rotation, Value, WeightId};
 use serde::Serialize;
 
-/// A mixture of gated feed-forward experts: `out = sum_e w_e down_e(f(gate_e x) * up_e x)` over the experts that `route` chose.
+/// A mixture of gated feed-forward experts: `out = sum_e w_e down_e(R(f(gate_e x) * up_e x))` over the experts that `route` chose.
 #[derive(Clone, Debug, Serialize)]
 pub struct Experts {
     /// The input.
@@ -17,6 +17,8 @@ pub struct Experts {
     pub down: WeightId,
     /// The gate's function.
     pub f: Function,
+    /// `R`, where `down` is rotated.
+    pub rotation: Option<Rotation>,
     /// The output.
     pub out: Value,
 }
@@ -44,6 +46,7 @@ impl Operator for Experts {
         c.shape(self.gate, &[experts, inner, c.width(self.x)])?;
         c.shape(self.up, &[experts, inner, c.width(self.x)])?;
         c.shape(self.down, &[experts, c.out(), inner])?;
+        self.rotation.as_ref().and_then(|r| r.fault(inner)).map_or(Ok(()), |fault| c.fail(fault))?;
         let chosen_from = |op: &Op| if let Op::Route(r) = op { (r.out == self.route).then(|| c.width(r.logits)) } else { None };
         match c.plan.ops.iter().find_map(chosen_from) {
             Some(n) if n == experts => Ok(()),
@@ -59,6 +62,6 @@ impl Graph<'_> {
         let gate = self.weight("ffn_gate_exps.weight", &[experts, inner, width]);
         let up = self.weight("ffn_up_exps.weight", &[experts, inner, width]);
         let down = self.weight("ffn_down_exps.weight", &[experts, width, inner]);
-        self.op(width, Some(x), |out| Experts { x, route, gate, up, down, f, out })
+        self.op(width, Some(x), |out| Experts { x, route, gate, up, down, f, rotation: None, out })
     }
 }

@@ -12,6 +12,7 @@ mod embed;
 mod experts;
 mod gated_delta;
 mod glu;
+mod hadamard;
 mod l2_norm;
 mod layer_norm;
 mod linear;
@@ -22,6 +23,7 @@ mod route;
 mod scale;
 mod select;
 mod slice;
+mod transpose;
 mod weighted_binary;
 
 pub use attention::{Attention, AttentionSpec, Mask};
@@ -32,6 +34,7 @@ pub use embed::Embed;
 pub use experts::Experts;
 pub use gated_delta::GatedDelta;
 pub use glu::Glu;
+pub use hadamard::Hadamard;
 pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
@@ -42,6 +45,7 @@ pub use route::{Route, Score};
 pub use scale::Scale;
 pub use select::Select;
 pub use slice::Slice;
+pub use transpose::Transpose;
 pub use weighted_binary::WeightedBinary;
 
 use crate::{Error, Kind, Plan, Result, Rows, State, StateId, Value, WeightId};
@@ -116,7 +120,7 @@ macro_rules! ops {
 
 ops! {
     Embed Linear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta CausalConv Elementwise Pairwise WeightedBinary Scale Clamp Glu
-    Slice Route Experts Select
+    Slice Transpose Hadamard Route Experts Select
 }
 
 impl Op {

@@ -1,6 +1,6 @@
 //! The ops, one function each: from one row (and what the op keeps between rows) to one row.
 
-use onebit_plan::{Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Route, Score, ops::CausalConv};
+use onebit_plan::{Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score, ops::CausalConv};
 
 /// A chosen expert and its weight.
 pub(crate) type Choice = (usize, f32);
@@ -150,6 +150,23 @@ pub(crate) fn slice(x: &[f32], groups: usize, start: usize, len: usize) -> Vec<f
     x.chunks_exact(x.len() / groups).flat_map(|run| &run[start..start + len]).copied().collect()
 }
 
+pub(crate) fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let run = x.len() / (rows * columns);
+    (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c)).flat_map(|i| &x[i * run..(i + 1) * run]).copied().collect()
+}
+
+pub(crate) fn hadamard(x: &[f32], rotation: &Rotation, inverse: bool) -> Vec<f32> {
+    let sign = |i: usize| rotation.signs.as_ref().map_or(1.0, |s| f64::from(s.factors()[i]));
+    let entry = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+    let one = |i: usize| {
+        let (start, row) = (i / rotation.block * rotation.block, i % rotation.block);
+        let term = |j: usize| entry(row, j) * f64::from(x[start + j]) * if inverse { 1.0 } else { sign(start + j) };
+        let sum: f64 = (0..rotation.block).map(term).sum();
+        (sum / (rotation.block as f64).sqrt() * if inverse { sign(i) } else { 1.0 }) as f32
+    };
+    (0..x.len()).map(one).collect()
+}
+
 pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Choice> {
     let logits: Vec<f64> = logits.iter().map(|l| f64::from(*l)).collect();
     let scores: Vec<f64> = match op.score {
@@ -169,8 +186,15 @@ pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Cho
     order.iter().map(|e| (*e, (scores[*e] / sum * f64::from(op.scale)) as f32)).collect()
 }
 
-/// `weights` are gate, up and down.
-pub(crate) fn experts(op: &Experts, x: &[f32], chosen: &[Choice], weights: [&[f32]; 3], count: usize) -> Vec<f32> {
+/// `weights` are gate, up and down; `seen` is told what an expert's `down` is multiplied with.
+pub(crate) fn experts(
+    op: &Experts,
+    x: &[f32],
+    chosen: &[Choice],
+    weights: [&[f32]; 3],
+    count: usize,
+    seen: &mut dyn FnMut(usize, &[f32]),
+) -> Vec<f32> {
     let of = |w: usize, e: usize| {
         let n = weights[w].len() / count;
         &weights[w][e * n..(e + 1) * n]
@@ -179,6 +203,8 @@ pub(crate) fn experts(op: &Experts, x: &[f32], chosen: &[Choice], weights: [&[f3
     let mut out = vec![0.0f64; width];
     for (e, w) in chosen {
         let h = glu(&linear(of(0, *e), None, x), &linear(of(1, *e), None, x), op.f);
+        let h = if let Some(r) = &op.rotation { hadamard(&h, r, false) } else { h };
+        seen(*e, &h);
         let y = linear(of(2, *e), None, &h);
         out.iter_mut().zip(y).for_each(|(o, y)| *o += f64::from(*w) * f64::from(y));
     }

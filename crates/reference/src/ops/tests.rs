@@ -1,7 +1,7 @@
 //! Values from PyTorch 2.15 in f64, for inputs `sin(0.7 i + offset)`.
 
 use super::*;
-use onebit_plan::{StateId, Value, WeightId};
+use onebit_plan::{Signs, StateId, Value, WeightId};
 
 /// The inputs.
 fn v(n: usize, offset: f64) -> Vec<f32> {
@@ -167,9 +167,13 @@ fn routing() {
 
 #[test]
 fn mixture() {
-    let op = Experts { x: NONE, route: NONE, gate: WeightId(0), up: WeightId(0), down: WeightId(0), f: Function::Silu, out: NONE };
+    let weight = WeightId(0);
+    let op = Experts { x: NONE, route: NONE, gate: weight, up: weight, down: weight, f: Function::Silu, rotation: None, out: NONE };
     let (gate, up, down) = (v(12, 1.0), v(12, 2.0), v(12, 3.0));
-    close(&experts(&op, &v(2, 4.0), &[(1, 0.75), (0, 0.25)], [&gate, &up, &down], 2), &[-0.26152426, -0.18169372]);
+    let mut asked = vec![];
+    let y = experts(&op, &v(2, 4.0), &[(1, 0.75), (0, 0.25)], [&gate, &up, &down], 2, &mut |e, h| asked.push((e, h.len())));
+    close(&y, &[-0.26152426, -0.18169372]);
+    assert_eq!(asked, [(1, 3), (0, 3)]);
 }
 
 #[test]
@@ -191,4 +195,21 @@ fn slices_and_gates() {
     assert_eq!(glu(&[-1.0, 2.0], &[3.0, 4.0], Function::Relu), [0.0, 8.0]);
     // By hand.
     assert_eq!(clamp(&[-2.0, -0.5, 0.25, 3.0], 0.5), [-0.5, -0.5, 0.25, 0.5]);
+}
+
+/// By hand: H_4 of (1, 2, 3, 4) is (10, -2, -4, 0), and the signs are taken before it, or after it on the way back.
+#[test]
+fn rotations() {
+    let rotation = |block, signs: Option<&[f32]>| Rotation { block, signs: signs.map(|s| Signs::new(s.to_vec()).unwrap()) };
+    let x = [1.0, 2.0, 3.0, 4.0];
+    assert_eq!(hadamard(&x, &rotation(4, None), false), [5.0, -1.0, -2.0, 0.0]);
+    assert_eq!(hadamard(&x, &rotation(1, None), false), x);
+    let signed = rotation(4, Some(&[1.0, -1.0, 1.0, 1.0]));
+    assert_eq!(hadamard(&x, &signed, false), [3.0, 1.0, -4.0, 2.0]);
+    assert_eq!(hadamard(&x, &signed, true), [5.0, 1.0, -2.0, 0.0]);
+    assert_eq!(hadamard(&hadamard(&x, &signed, false), &signed, true), x);
+    let pairs: Vec<f64> = [3.0, -1.0, 7.0, -1.0].iter().map(|x| x * std::f64::consts::FRAC_1_SQRT_2).collect();
+    close(&hadamard(&x, &rotation(2, None), false), &pairs);
+    let runs: Vec<f32> = (0..12).map(|x| x as f32).collect();
+    assert_eq!(transpose(&runs, 3, 2), [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 2.0, 3.0, 6.0, 7.0, 10.0, 11.0]);
 }

@@ -100,6 +100,19 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn exchange<const BY: usize>(self, v: Self::V) -> Self::V {
+        // SAFETY: the features are there (see `halves`).
+        unsafe {
+            match BY {
+                1 => v.map(|v| _mm256_permute_ps::<0b10_11_00_01>(v)),
+                2 => v.map(|v| _mm256_permute_ps::<0b01_00_11_10>(v)),
+                4 => v.map(|v| _mm256_permute2f128_ps::<1>(v, v)),
+                8 => [v[1], v[0]],
+                _ => unreachable!("no bit of a lane's number"),
+            }
+        }
+    }
+    #[inline(always)]
     fn where_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
         // SAFETY: the features are there (see `halves`).
         unsafe { [0, 1].map(|i| _mm256_blendv_ps(y[i], x[i], _mm256_cmp_ps::<_CMP_LT_OQ>(a[i], b[i]))) }

@@ -84,6 +84,19 @@ impl Simd for Avx512 {
         unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)))) }
     }
     #[inline(always)]
+    fn exchange<const BY: usize>(self, v: Self::V) -> Self::V {
+        // SAFETY: the features are there (see `whole`).
+        unsafe {
+            match BY {
+                1 => _mm512_permute_ps::<0b10_11_00_01>(v),
+                2 => _mm512_permute_ps::<0b01_00_11_10>(v),
+                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(v, v),
+                8 => _mm512_shuffle_f32x4::<0b01_00_11_10>(v, v),
+                _ => unreachable!("no bit of a lane's number"),
+            }
+        }
+    }
+    #[inline(always)]
     fn where_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
         // SAFETY: the features are there (see `whole`).
         unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x) }

@@ -46,6 +46,8 @@ pub(crate) trait Simd: Copy {
     fn round(self, v: Self::V) -> Self::V;
     /// `2^n` for integers `n` from -126 to 127.
     fn exp2i(self, n: Self::V) -> Self::V;
+    /// Exchanges each lane with that whose number differs in the bit `BY`: 1, 2, 4 or 8.
+    fn exchange<const BY: usize>(self, v: Self::V) -> Self::V;
     /// `x` where `a < b`, else `y`.
     fn where_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
 

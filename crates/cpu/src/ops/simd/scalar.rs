@@ -68,6 +68,10 @@ impl Simd for Scalar {
         each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
     }
     #[inline(always)]
+    fn exchange<const BY: usize>(self, v: Self::V) -> Self::V {
+        each(|i| v[i ^ BY])
+    }
+    #[inline(always)]
     fn where_less(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V {
         each(|i| if a[i] < b[i] { x[i] } else { y[i] })
     }
