@@ -160,7 +160,7 @@ impl<'a> Names<'a> {
             }
             (parts, _) => parts,
         };
-        Ok((parts, if gguf { Edit::None } else { entry.edit }))
+        Ok((parts, if gguf || suffix == ".bias" { Edit::None } else { entry.edit }))
     }
 
     /// One tensor for each expert; none where there is not even the first.

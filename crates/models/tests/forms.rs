@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Outcome, Raw, Tensors, folder, gguf_file, refusal};
+use common::{Outcome, Raw, Tensors, changed_gguf, folder, gguf_file, refusal};
 use onebit_formats::{Checkpoint, Meta};
 use onebit_quants::{BF16, F32};
 use onebit_reference::{
@@ -83,6 +83,27 @@ fn fused_experts_in_gguf() -> Outcome {
         }
     })?;
     agrees(&out.path().join("model.gguf"), out.path())
+}
+
+/// GGUF files may hold queries, keys and values in one matrix.
+#[test]
+fn fused_attention_in_gguf() -> Outcome {
+    for name in ["glm", "olmo"] {
+        let Some(source) = check::folder(name) else { continue };
+        let out = changed_gguf(&source, |_, tensors| {
+            for (layer, end) in (0..3).flat_map(|layer| [(layer, "weight"), (layer, "bias")]) {
+                let mut take = |name: &str| tensors.remove(&format!("blk.{layer}.{name}.{end}"));
+                let parts: Vec<Raw> = ["attn_q", "attn_k", "attn_v"].into_iter().filter_map(&mut take).collect();
+                let Some(first) = parts.first() else { continue };
+                let mut all = Raw { shape: first.shape.clone(), bytes: vec![], ty: first.ty };
+                all.shape[0] = parts.iter().map(|p| p.shape[0]).sum();
+                parts.iter().for_each(|p| all.bytes.extend(&p.bytes));
+                tensors.insert(format!("blk.{layer}.attn_qkv.{end}"), all);
+            }
+        })?;
+        agrees(&out.path().join("model.gguf"), out.path())?;
+    }
+    Ok(())
 }
 
 /// GGUF files count layers that predict further tokens among the others.

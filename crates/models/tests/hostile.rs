@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{Outcome, folder, gguf_file, refusal};
-use onebit_formats::Meta;
-use serde_json::{Value, json};
+use common::{Outcome, Tensors, changed, folder, gguf_file, refusal};
+use onebit_formats::{Checkpoint, Meta};
+use onebit_models::{Options, convert, load};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 /// The error for a fixture with one setting changed in `config.json`.
 fn json_error(fixture: &str, key: &str, value: Value) -> Outcome<String> {
@@ -62,6 +64,53 @@ fn settings_of_a_folder() -> Outcome {
         let named =
             ["rope_parameters", "model_type", "vocab_size"].contains(&key) || error.contains("config.json: ") && error.contains(key);
         assert!(error.contains(expected) && named, "{key} = {value}: {error}");
+    }
+    Ok(())
+}
+
+/// A copy of a shared fixture with one setting changed; none where there are no shared fixtures.
+fn varied(fixture: &str, key: &str, value: &Value) -> Outcome<Option<TempDir>> {
+    let Some(source) = onebit_reference::check::folder(fixture) else { return Ok(None) };
+    let change = |config: &mut Map<String, Value>, _: &mut Tensors| {
+        config.insert(key.into(), value.clone());
+    };
+    changed(&source, change).map(Some)
+}
+
+/// Settings with a meaning that is not known here are refused, not ignored.
+#[test]
+fn settings_that_are_not_known() -> Outcome {
+    for (fixture, key, value, expected) in [
+        ("olmo", "clip_qkv", json!(-1.0), "`clip_qkv` is -1, but should be positive"),
+        ("cohere", "use_qk_norm", json!(true), "`use_qk_norm` is true"),
+        ("stablelm", "qk_layernorm", json!(true), "`qk_layernorm` is true"),
+        ("gemma2", "final_logit_softcapping", Value::Null, "`final_logit_softcapping` is missing, or null"),
+        ("gemma2", "use_bidirectional_attention", json!(true), "only causal attention"),
+        ("phi3", "rope_parameters", json!({ "rope_type": "yarn", "factor": 4.0 }), "is `yarn`, but only `default`"),
+    ] {
+        let Some(folder) = varied(fixture, key, &value)? else { continue };
+        let error = refusal(folder.path())?;
+        assert!(error.contains(expected) && error.contains("config.json"), "{key} = {value}: {error}");
+    }
+    Ok(())
+}
+
+/// Models that run, and that a GGUF file of their architecture cannot describe.
+#[test]
+fn settings_that_gguf_files_cannot_say() -> Outcome {
+    for (fixture, key, value, expected) in [
+        ("starcoder2", "use_bias", json!(false), "it has no biases"),
+        ("starcoder2", "sliding_window", json!(8), "sliding window"),
+        ("phi3", "sliding_window", json!(8), "sliding window"),
+        ("gemma2", "query_pre_attn_scalar", json!(32), "another `query_pre_attn_scalar`"),
+        ("gemma2", "layer_types", json!(["full_attention", "sliding_attention", "full_attention"]), "one layer of 2"),
+        ("nemotron", "hidden_act", json!("relu"), "mean `relu2`"),
+    ] {
+        let Some(folder) = varied(fixture, key, &value)? else { continue };
+        let checkpoint = Checkpoint::open(folder.path())?;
+        load(&checkpoint)?;
+        let error = convert(&checkpoint, &folder.path().join("x.gguf"), &Options::default(), &mut |_| {});
+        assert!(error.as_ref().is_err_and(|e| e.to_string().contains(expected)), "{key} = {value}: {error:?}");
     }
     Ok(())
 }

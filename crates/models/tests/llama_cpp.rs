@@ -44,9 +44,11 @@ fn witnessed(python: &str, folder: &Path, ids: &[u32], expected: &[f32], deviati
     let worst = differences[counted - 1];
     eprintln!("{}: {worst:.1e}", folder.display());
     assert!(worst < 0.015, "{} differs: {differences:?}", folder.display());
-    let best = |row: &[f32]| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b]));
+    // The most likely tokens are the same, where the next is not as close as the caches are coarse.
+    let best = |row: &[f32]| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
     for (i, (a, b)) in rows().enumerate() {
-        assert_eq!(best(a), best(b), "the most likely token at position {i}");
+        let behind = f64::from(b[best(b)] - b[best(a)]) / deviation;
+        assert!(behind < 2.0 * 0.015, "the most likely token at position {i} is {}, but should be {}", best(a), best(b));
     }
     Ok(())
 }
@@ -112,6 +114,14 @@ fn side_by_side() -> Outcome {
     varied("stablelm", |config, tensors| {
         config.insert("use_parallel_residual".into(), true.into());
         tensors.retain(|name, _| !name.contains("post_attention_layernorm"));
+    })
+}
+
+#[test]
+fn softcapped() -> Outcome {
+    varied("gemma2", |config, _| {
+        config.insert("attn_logit_softcapping".into(), 1.5.into());
+        config.insert("final_logit_softcapping".into(), 3.0.into());
     })
 }
 

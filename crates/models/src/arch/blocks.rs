@@ -16,13 +16,31 @@ pub(crate) const TRUNK: &[Entry] =
 pub(crate) const PRE_NORMS: &[Entry] =
     &[tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm"), tensor("blk.{}.ffn_norm", "model.layers.{}.post_attention_layernorm")];
 
+/// [`TRUNK`] with a norm that the Hub stores less one (zero-centred).
+pub(crate) const ZERO_CENTRED_TRUNK: &[Entry] =
+    &[tensor("token_embd", "model.embed_tokens"), tensor("output_norm", "model.norm").add_one(), tensor("output", "lm_head")];
+
+/// [`PRE_NORMS`] that the Hub stores less one.
+pub(crate) const ZERO_CENTRED_PRE_NORMS: &[Entry] = &[
+    tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm").add_one(),
+    tensor("blk.{}.ffn_norm", "model.layers.{}.post_attention_layernorm").add_one(),
+];
+
 /// Names of an attention layer whose heads both sources store alike.
 pub(crate) const ATTENTION: &[Entry] = &[
     tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"),
     tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj"),
     tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
+    GGUF_QKV,
 ];
+
+/// Names of an attention layer that has queries, keys and values in one matrix in both forms.
+pub(crate) const FUSED_ATTENTION: &[Entry] =
+    &[tensor("blk.{}.attn_qkv", "model.layers.{}.self_attn.qkv_proj"), tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj")];
+
+/// The name of such a matrix, which GGUF files of any architecture may have.
+const GGUF_QKV: Entry = tensor("blk.{}.attn_qkv", "");
 
 /// Names of an attention layer whose rotary dimensions GGUF files hold in adjacent pairs.
 pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
@@ -30,6 +48,7 @@ pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
     tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(|s| pairs(s, |h| h.kv_heads)),
     tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
+    GGUF_QKV,
 ];
 
 /// Dimensions `i` and `i + dims / 2` of each head, one after the other.
@@ -50,6 +69,10 @@ pub(crate) const FFN: &[Entry] = &[
     tensor("blk.{}.ffn_up", "model.layers.{}.mlp.up_proj"),
     tensor("blk.{}.ffn_down", "model.layers.{}.mlp.down_proj"),
 ];
+
+/// Names of a gated feed-forward layer whose gate and up are one matrix.
+pub(crate) const FUSED_FFN: &[Entry] =
+    &[tensor("blk.{}.ffn_up", "model.layers.{}.mlp.gate_up_proj"), tensor("blk.{}.ffn_down", "model.layers.{}.mlp.down_proj")];
 
 /// Names of a mixture of experts and its router.
 pub(crate) const EXPERTS: &[Entry] = &[
@@ -101,6 +124,8 @@ pub(crate) struct Decoder {
     pub(crate) residual_scale: f32,
     /// Factor on the logits.
     pub(crate) logit_scale: f32,
+    /// Bound `c` on the logits, which become `c * tanh(logit / c)`.
+    pub(crate) logit_softcap: Option<f32>,
 }
 
 impl Decoder {
@@ -116,7 +141,8 @@ impl Decoder {
 
     /// With the norm given. All factors are 1.
     pub(crate) fn with_norm(s: &Settings<'_>, norm: Norm, eps: f32) -> Result<Self> {
-        Ok(Self { embed_scale: 1.0, residual_scale: 1.0, logit_scale: 1.0, width: Self::width(s)?, layers: s.layers()?, norm, eps })
+        let (width, layers) = (Self::width(s)?, s.layers()?);
+        Ok(Self { width, layers, norm, eps, embed_scale: 1.0, residual_scale: 1.0, logit_scale: 1.0, logit_softcap: None })
     }
 
     /// Numbers in a row of the stream.
@@ -140,7 +166,11 @@ impl Decoder {
         let x = g.select(x);
         let x = self.norm(g, x, "output_norm");
         let logits = g.head(x);
-        g.scale(logits, self.logit_scale)
+        let logits = g.scale(logits, self.logit_scale);
+        let Some(cap) = self.logit_softcap else { return logits };
+        let bounded = g.scale(logits, 1.0 / cap);
+        let bounded = g.apply(bounded, Function::Tanh);
+        g.scale(bounded, cap)
     }
 
     /// `x + attention(h) + feed_forward(h)` with `h = norm(x)` (Wang & Komatsuzaki 2021, GPT-J).
@@ -176,6 +206,8 @@ pub(crate) struct Heads {
     pub(crate) head: usize,
     /// Factor on the scores.
     pub(crate) scale: f32,
+    /// Bound `c` on the scores, which become `c * tanh(score / c)`.
+    pub(crate) softcap: Option<f32>,
     /// Bound on queries, keys and values, before anything else is done to them.
     pub(crate) clip: Option<f32>,
     /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
@@ -211,10 +243,11 @@ impl Heads {
             return Err(s.wrong("", "attention.value_length", format!("is {value}, but keys have {head} numbers in a head")));
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
-        Ok(Self { heads, kv_heads, head, scale: 1.0 / (head as f32).sqrt(), clip: None, biased: s.implied("attention_bias", false)? })
+        let (scale, biased) = (1.0 / (head as f32).sqrt(), s.implied("attention_bias", false)?);
+        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, biased })
     }
 
-    /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
+    /// Attention over `x`. Queries, keys and values come of one matrix, `attn_qkv`, where the checkpoint has it. Queries and keys pass `prepare` (norms, rotation), which gets their name.
     pub(crate) fn attention(
         &self,
         g: &mut Graph<'_>,
@@ -223,39 +256,62 @@ impl Heads {
         prepare: impl Fn(&mut Graph<'_>, Value, &str) -> Value,
     ) -> Value {
         let width = g.width(x);
-        let mut project = |name: &str, heads: usize| {
+        let project = |g: &mut Graph<'_>, name: &str, heads: usize| {
             if self.biased {
                 g.weight(&format!("{name}.bias"), &[heads * self.head]);
             }
             let y = g.linear(x, name, heads * self.head);
             if let Some(limit) = self.clip { g.clamp(y, limit) } else { y }
         };
-        let (q, k, v) = (project("attn_q", self.heads), project("attn_k", self.kv_heads), project("attn_v", self.kv_heads));
+        let counts = [self.heads, self.kv_heads, self.kv_heads];
+        let total = counts.iter().sum::<usize>();
+        let [q, k, v] = if g.has("attn_qkv.weight", &[total * self.head, width]) {
+            let all = project(g, "attn_qkv", total);
+            let mut start = 0;
+            counts.map(|heads| {
+                let len = heads * self.head;
+                start += len;
+                g.slice(all, 1, start - len, len)
+            })
+        } else {
+            [project(g, "attn_q", counts[0]), project(g, "attn_k", counts[1]), project(g, "attn_v", counts[2])]
+        };
         let q = prepare(g, q, "attn_q");
         let k = prepare(g, k, "attn_k");
-        let y =
-            g.attention(q, k, v, &AttentionSpec { mask, scale: self.scale, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) });
+        let spec =
+            AttentionSpec { mask, scale: self.scale, softcap: self.softcap, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) };
+        let y = g.attention(q, k, v, &spec);
         g.linear(y, "attn_output", width)
     }
 }
 
 /// What each of `layers` sees: `window` tokens where `layer_types` says so, or from layer `first` on where there is no such list.
+/// GGUF files of most architectures have no windows.
 pub(crate) fn masks(s: &Settings<'_>, layers: usize, window: Option<usize>, first: usize) -> Result<Vec<Mask>> {
-    const KEY: &str = "layer_types";
     let windowed = window.map_or(Mask::Causal, Mask::Window);
-    let masks = match s.per_layer(KEY, layers)? {
-        None => (0..layers).map(|i| if i >= first { windowed } else { Mask::Causal }).collect(),
-        Some(kinds) => {
-            let one = |kind: &serde_json::Value| match kind.as_str() {
-                Some("full_attention") => Ok(Mask::Causal),
-                Some("sliding_attention") => Ok(windowed),
-                _ => Err(s.wrong(KEY, "", format!("has {kind}; known are full_attention and sliding_attention"))),
-            };
-            kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?
-        }
-    };
+    let usual = || (0..layers).map(|i| if i >= first { windowed } else { Mask::Causal }).collect();
+    let masks = listed_masks(s, layers, windowed)?.unwrap_or_else(usual);
     s.hf_only(masks.iter().any(|m| *m != Mask::Causal), "it has layers with a sliding window");
     Ok(masks)
+}
+
+/// Each `period`th of `layers` sees all, the others `window` tokens, unless `layer_types` says otherwise, as GGUF files cannot.
+pub(crate) fn periodic_masks(s: &Settings<'_>, layers: usize, window: usize, period: usize) -> Result<Vec<Mask>> {
+    let usual: Vec<Mask> = (1..=layers).map(|i| if i % period == 0 { Mask::Causal } else { Mask::Window(window) }).collect();
+    let masks = listed_masks(s, layers, Mask::Window(window))?.unwrap_or_else(|| usual.clone());
+    s.hf_only(masks != usual, &format!("its windows do not leave out one layer of {period}"));
+    Ok(masks)
+}
+
+/// The list `layer_types`, where there is one.
+fn listed_masks(s: &Settings<'_>, layers: usize, windowed: Mask) -> Result<Option<Vec<Mask>>> {
+    const KEY: &str = "layer_types";
+    let one = |kind: &serde_json::Value| match kind.as_str() {
+        Some("full_attention") => Ok(Mask::Causal),
+        Some("sliding_attention") => Ok(windowed),
+        _ => Err(s.wrong(KEY, "", format!("has {kind}; known are full_attention and sliding_attention"))),
+    };
+    s.per_layer(KEY, layers)?.map(|kinds| kinds.into_iter().map(one).collect()).transpose()
 }
 
 /// Gated feed-forward layers, or a mixture of experts where the layer has one.

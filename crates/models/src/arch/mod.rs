@@ -3,13 +3,17 @@
 mod blocks;
 mod cohere;
 mod gemma;
+mod glm;
 mod granite;
 mod llama;
+mod nemotron;
 mod olmo;
 mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
+mod seed_oss;
 mod stablelm;
 mod starcoder2;
 
@@ -41,7 +45,13 @@ static ALL: &[&Arch] = &[
     &cohere::COHERE,
     &stablelm::STABLELM,
     &starcoder2::STARCODER2,
+    &nemotron::NEMOTRON,
+    &phi3::PHI3,
+    &glm::GLM,
+    &glm::GLM4,
+    &seed_oss::SEED_OSS,
     &gemma::GEMMA,
+    &gemma::GEMMA2,
     &granite::GRANITE,
     &granite::GRANITE_MOE,
     &granite::HYPERCLOVAX,

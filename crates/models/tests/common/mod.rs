@@ -60,12 +60,16 @@ pub fn changed(source: &Path, change: impl FnOnce(&mut Map<String, Value>, &mut 
     Ok(out)
 }
 
-/// The fixture `name` as `model.gguf` in a folder, with changed pairs and tensors.
+/// The fixture `name`, one of those that lie here, as `model.gguf` in a folder, with changed pairs and tensors.
 pub fn gguf_file(name: &str, change: impl FnOnce(&mut BTreeMap<String, Meta>, &mut Tensors)) -> Outcome<TempDir> {
-    let source = data(name);
+    changed_gguf(&data(name), change)
+}
+
+/// The fixture in the folder `source` as `model.gguf` in a folder, with changed pairs and tensors.
+pub fn changed_gguf(source: &Path, change: impl FnOnce(&mut BTreeMap<String, Meta>, &mut Tensors)) -> Outcome<TempDir> {
     let out = tempfile::tempdir()?;
     let file = out.path().join("model.gguf");
-    convert(&Checkpoint::open(&source)?, &file, &Options::default(), &mut |_| {})?;
+    convert(&Checkpoint::open(source)?, &file, &Options::default(), &mut |_| {})?;
     let made = Checkpoint::open(&file)?;
     let (mut pairs, mut tensors) = (made.metadata.pairs.clone(), tensors(&made));
     change(&mut pairs, &mut tensors);

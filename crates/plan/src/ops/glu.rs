@@ -49,6 +49,14 @@ impl Graph<'_> {
         self.gated_ffn_named(x, ["ffn_gate", "ffn_up", "ffn_down"], inner, f)
     }
 
+    /// [`Graph::gated_ffn`] with gate and up in one matrix `ffn_up`, the gate first.
+    pub fn fused_gated_ffn(&mut self, x: Value, inner: usize, f: Function) -> Value {
+        let both = self.linear(x, "ffn_up", 2 * inner);
+        let (g, u) = (self.slice(both, 1, 0, inner), self.slice(both, 1, inner, inner));
+        let h = self.glu(g, u, f);
+        self.linear(h, "ffn_down", self.width(x))
+    }
+
     /// [`Graph::gated_ffn`] with other names for gate, up and down.
     pub fn gated_ffn_named(&mut self, x: Value, [gate, up, down]: [&str; 3], inner: usize, f: Function) -> Value {
         let g = self.linear(x, gate, inner);
