@@ -6,7 +6,7 @@ use common::{Outcome, expected, model};
 use onebit_cpu::Cpu;
 use onebit_plan::{
     ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Model, Rope, RopeStyle, Rotated, Rotation, Rotations,
-    Route, Score, Signs, Value, WeightId, rotate,
+    Route, Score, Signs, Value, WeightId, ops::Scan, rotate,
 };
 use onebit_reference::check;
 
@@ -89,14 +89,20 @@ fn rotary_styles() -> Outcome {
 
 #[test]
 fn gated_delta_of_any_shape() -> Outcome {
-    for (k_heads, v_heads, key, value, tiled) in [(2, 6, 20, 24, true), (2, 6, 20, 24, false), (1, 1, 16, 16, false), (3, 3, 7, 50, true)] {
-        let name = format!("{k_heads} and {v_heads} heads, {key} and {value} numbers, tiled {tiled}");
+    for (k_heads, v_heads, key, value, tiled, of_rows) in [
+        (2, 6, 20, 24, true, false),
+        (2, 6, 20, 24, false, true),
+        (1, 1, 16, 16, false, false),
+        (3, 3, 7, 50, true, true),
+        (2, 2, 40, 16, false, true),
+    ] {
+        let name = format!("{k_heads} and {v_heads} heads, {key} and {value} numbers, tiled {tiled}, decays of rows {of_rows}");
         agrees(&name, 48, &[], (60, 5), |g, x| {
             let q = g.linear(x, "q", k_heads * key);
             let k = g.linear(x, "k", k_heads * key);
             let (q, k) = (g.l2_norm(q, key, 1e-6), g.l2_norm(k, key, 1e-6));
             let v = g.linear(x, "v", v_heads * value);
-            let decay = g.linear(x, "decay", v_heads);
+            let decay = g.linear(x, "decay", if of_rows { v_heads * key } else { v_heads });
             let decay = g.apply(decay, Function::Softplus);
             let decay = g.scale(decay, -0.4);
             let beta = g.linear(x, "beta", v_heads);
@@ -107,6 +113,44 @@ fn gated_delta_of_any_shape() -> Outcome {
         })?;
     }
     Ok(())
+}
+
+#[test]
+fn selective_scan_of_any_shape() -> Outcome {
+    for (heads, groups, head, size, row_rates) in [(6, 2, 24, 20, false), (40, 1, 1, 7, true), (6, 3, 5, 16, false), (6, 2, 7, 3, true)] {
+        let name = format!("{heads} heads in {groups} groups, {size} x {head}, rates of rows {row_rates}");
+        agrees(&name, 48, &[], (60, 5), |g, x| {
+            let input = g.linear(x, "in", heads * head);
+            let step = g.linear(x, "step", heads);
+            let step = g.apply(step, Function::Softplus);
+            let (b, c) = (g.linear(x, "b", groups * size), g.linear(x, "c", groups * size));
+            // Rates are drawn around zero: with steps near one, states neither vanish nor grow without bound.
+            let step = g.clamp_between(step, 0.1, 0.5);
+            let y = g.selective_scan(input, step, (b, c), "ssm_a", "ssm_d", Scan { heads, groups, head, size, row_rates });
+            let y = g.group_norm(y, "group_norm", groups, 1e-5);
+            let y = g.linear(y, "out", 48);
+            g.add(y, x)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn recurrences_of_single_numbers() -> Outcome {
+    agrees("RG-LRU and WKV", 48, &[], (60, 5), |g, x| {
+        let y = g.linear(x, "in", 90);
+        let decay = g.block_linear(y, "decay", "decay.b", 3);
+        let decay = g.apply(decay, Function::Softplus);
+        let decay = g.scale(decay, -0.5);
+        let y = g.rg_lru(y, decay);
+        let last = g.delay(y);
+        let both = g.concat(y, last, 6);
+        let k = g.linear(both, "k", 50);
+        let v = g.linear(both, "v", 50);
+        let y = g.wkv(k, v, "time_decay", "time_first");
+        let y = g.linear(y, "out", 48);
+        g.add(y, x)
+    })
 }
 
 #[test]

@@ -54,8 +54,8 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// All rows of one tensor, seen with `shape`, which must have as many values, and the same columns or (for vectors) the same
-    /// dimensions but for those of one.
+    /// All rows of one tensor, seen with `shape`, which must have as many values, and the same columns or (where each value is stored
+    /// by itself) the same dimensions but for those of one. A vector can be seen with any shape.
     pub fn whole(name: impl Into<String>, tensor: &Tensor, shape: Vec<usize>, edit: Edit) -> Result<Self> {
         Self::join(name, vec![Part { rows: 0..tensor.rows(), tensor: tensor.clone() }], shape, edit)
     }
@@ -71,8 +71,9 @@ impl Weight {
         let columns = shape.last().copied().unwrap_or(1);
         let same_columns = parts.iter().all(|p| p.tensor.columns() == columns);
         let dimensions = |shape: &[usize]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
-        let same_vector = parts.len() == 1 && ty.block_values() == 1 && dimensions(first.tensor.shape()) == dimensions(&shape);
-        if found != shape.iter().product::<usize>() || !(same_columns || same_vector) {
+        let stored = dimensions(first.tensor.shape());
+        let same_values = parts.len() == 1 && ty.block_values() == 1 && (stored.len() <= 1 || stored == dimensions(&shape));
+        if found != shape.iter().product::<usize>() || !(same_columns || same_values) {
             return Err(Error::Shape { name: first.tensor.name().to_string(), found: first.tensor.shape().to_vec(), expected: shape });
         }
         Ok(Self { name, shape, ty, parts, edit })

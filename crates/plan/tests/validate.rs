@@ -3,7 +3,10 @@
 use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
     StateId, Value, ValueInfo, WeightId, WeightInfo,
-    ops::{ApplyRope, CausalConv, Clamp, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, RmsNorm, Scale, Select, Slice, Transpose},
+    ops::{
+        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, RgLru, RmsNorm, Scale,
+        Select, SelectiveScan, Slice, Transpose, Wkv,
+    },
 };
 use onebit_quants::F32;
 
@@ -88,7 +91,11 @@ fn row_ops() {
         Build::with(8, |_, out| ApplyRope { x: X, head, rope, out })
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
-    let clamp = |n, limit| Build::with(n, |_, out| Clamp { x: X, limit, out });
+    let blocks = |weight: &[usize], bias: &[usize]| {
+        Build::with(8, |b, out| BlockLinear { x: X, weight: b.weight(weight), bias: Some(b.weight(bias)), out })
+    };
+    let concat = |groups, width| Build::with(width, |_, out| Concat { a: X, b: X, groups, out });
+    let clamp = |n, low, high| Build::with(n, |_, out| Clamp { x: X, low, high, out });
     let transpose = |rows, columns, n| Build::with(n, |_, out| Transpose { x: X, rows, columns, out });
     let hadamard = |block, signs: Option<usize>, n| {
         let rotation = Rotation { block, signs: signs.map(|n| Signs::new(vec![-1.0; n]).unwrap()) };
@@ -103,6 +110,15 @@ fn row_ops() {
         ("3 does not divide 8", norm(3, &[3])),
         ("0 does not divide 8", norm(0, &[0])),
         ("`w1` has shape [8], but the configuration asks for [4]", norm(4, &[8])),
+        ("", norm(4, &[2, 4])),
+        ("`w1` has shape [3, 4], but the configuration asks for [2, 4]", norm(4, &[3, 4])),
+        ("", blocks(&[2, 4, 4], &[2, 4])),
+        ("0 does not divide 8", blocks(&[0, 4, 4], &[0, 4])),
+        ("`w1` has shape [2, 4, 3], but the configuration asks for [2, 4, 4]", blocks(&[2, 4, 3], &[2, 4])),
+        ("`w2` has shape [8], but the configuration asks for [2, 4]", blocks(&[2, 4, 4], &[8])),
+        ("", concat(2, 16)),
+        ("3 does not divide 8", concat(3, 16)),
+        ("the output is 12 wide, but should be 16", concat(1, 12)),
         ("", rope(4, 2)),
         ("rotary dimension 6 is larger than the head, 4", rope(4, 3)),
         ("3 does not divide 8", rope(3, 1)),
@@ -110,10 +126,11 @@ fn row_ops() {
         ("1 + 4 is beyond a run of 4", slice(2, 1, 4)),
         ("is beyond a run", slice(1, usize::MAX, 1)),
         ("3 does not divide 8", slice(3, 0, 1)),
-        ("", clamp(8, 0.5)),
-        ("the limit is -0.5, but should be positive", clamp(8, -0.5)),
-        ("the limit is NaN", clamp(8, f32::NAN)),
-        ("the output is 4 wide, but should be 8", clamp(4, 0.5)),
+        ("", clamp(8, -0.5, 0.5)),
+        ("", clamp(8, 0.1, f32::INFINITY)),
+        ("the bounds are 0.5 and -0.5", clamp(8, 0.5, -0.5)),
+        ("the bounds are -1 and NaN", clamp(8, -1.0, f32::NAN)),
+        ("the output is 4 wide, but should be 8", clamp(4, -0.5, 0.5)),
         ("", transpose(2, 4, 8)),
         ("6 does not divide 8", transpose(2, 3, 8)),
         ("0 does not divide 8", transpose(0, 3, 8)),
@@ -199,15 +216,18 @@ fn attention() {
 fn recurrences() {
     let delta = |v_heads: usize, decay: usize, shape: &[usize]| {
         Build::with(8, |b, out| {
-            let (gate, weight) = (b.value(decay), b.weight(&[decay, 8]));
-            b.op(Linear { x: X, weight, bias: None, out: gate });
+            let [gate, beta] = [decay, v_heads].map(|width| {
+                let (out, weight) = (b.value(width), b.weight(&[width, 8]));
+                b.op(Linear { x: X, weight, bias: None, out });
+                out
+            });
             let state = b.state(State::Fixed { shape: shape.to_vec() });
             Op::GatedDelta(GatedDelta {
                 q: X,
                 k: X,
                 v: X,
                 decay: gate,
-                beta: gate,
+                beta,
                 state,
                 k_heads: 2,
                 v_heads,
@@ -222,13 +242,47 @@ fn recurrences() {
     let conv = |kernel, weight: &[usize], state: &[usize]| {
         Build::with(8, |b, out| {
             let (weight, state) = (b.weight(weight), b.state(State::Fixed { shape: state.to_vec() }));
-            Op::CausalConv(CausalConv { x: X, weight, bias: None, state, kernel, f: None, out })
+            Op::CausalConv(CausalConv { x: X, weight: Some(weight), bias: None, state, kernel, f: None, out })
+        })
+    };
+    let scan = |heads: usize, groups: usize, rate: &[usize], shape: &[usize]| {
+        Build::with(8, |b, out| {
+            let (step, weight) = (b.value(4), b.weight(&[4, 8]));
+            b.op(Linear { x: X, weight, bias: None, out: step });
+            let (rate, skip, state) = (b.weight(rate), b.weight(&[4]), b.state(State::Fixed { shape: shape.to_vec() }));
+            let (head, size) = (8 / heads, 8 / groups);
+            SelectiveScan { x: X, step, b: X, c: X, rate, skip: Some(skip), state, heads, groups, head, size, out }
+        })
+    };
+    let lru = |shape: &[usize]| {
+        Build::with(8, |b, out| {
+            let state = b.state(State::Fixed { shape: shape.to_vec() });
+            RgLru { x: X, decay: X, state, out }
+        })
+    };
+    let wkv = |first: &[usize], shape: &[usize]| {
+        Build::with(8, |b, out| {
+            let (decay, first, state) = (b.weight(&[8]), b.weight(first), b.state(State::Fixed { shape: shape.to_vec() }));
+            Wkv { k: X, v: X, decay, first, state, out }
         })
     };
     hold(&[
+        ("", scan(4, 2, &[4], &[4, 4, 2])),
+        ("", scan(4, 1, &[4, 8], &[4, 8, 2])),
+        ("2 does not divide 1", scan(1, 2, &[1], &[1, 4, 8])),
+        ("the step is 4 wide, but should be 8", scan(8, 2, &[8], &[8, 4, 1])),
+        ("`w2` has shape [4, 3], but the configuration asks for [4, 4]", scan(4, 2, &[4, 3], &[4, 4, 2])),
+        ("`w2` has shape [3], but the configuration asks for [4]", scan(4, 2, &[3], &[4, 4, 2])),
+        ("the state is Fixed", scan(4, 2, &[4], &[4, 2, 4])),
+        ("", lru(&[8])),
+        ("the state is Fixed", lru(&[1, 8])),
+        ("", wkv(&[8], &[3, 8])),
+        ("`w2` has shape [7]", wkv(&[7], &[3, 8])),
+        ("the state is Fixed", wkv(&[8], &[8])),
+        ("", delta(4, 16, &[4, 4, 2])),
         ("", delta(4, 4, &[4, 4, 2])),
         ("2 does not divide 1", delta(1, 1, &[1, 4, 8])),
-        ("decay is 2 wide, but should be 4", delta(4, 2, &[4, 4, 2])),
+        ("decay is 2 wide, but should be 16", delta(4, 2, &[4, 4, 2])),
         ("the state is Fixed", delta(4, 4, &[4, 2, 4])),
         ("", conv(3, &[8, 3], &[2, 8])),
         ("a kernel of 1 has no past", conv(1, &[8, 1], &[0, 8])),
@@ -309,7 +363,7 @@ fn order_and_rows() {
     b.op(Select { x: X, out: selected });
     let out = b.value_of(8, Rows::Outputs, Kind::Numbers);
     let (weight, state) = (b.weight(&[8, 2]), b.state(State::Fixed { shape: vec![1, 8] }));
-    b.op(Op::CausalConv(CausalConv { x: selected, weight, bias: None, state, kernel: 2, f: None, out }));
+    b.op(Op::CausalConv(CausalConv { x: selected, weight: Some(weight), bias: None, state, kernel: 2, f: None, out }));
     b.0.output = out;
     assert!(b.0.validate().is_err_and(|e| e.to_string().contains("mixed")));
 

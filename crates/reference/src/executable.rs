@@ -125,6 +125,16 @@ impl Interpreter {
         squares.iter_mut().zip(x).for_each(|(s, x)| *s += f64::from(*x) * f64::from(*x));
     }
 
+    /// Takes a fixed state out of its slot, while weights are read beside it.
+    fn take(&mut self, state: StateId, row: &Row<'_>) -> Vec<f32> {
+        std::mem::take(&mut self.slots[row.slot][state.0 as usize])
+    }
+
+    /// Puts it back.
+    fn put(&mut self, state: StateId, row: &Row<'_>, numbers: Vec<f32>) {
+        self.slots[row.slot][state.0 as usize] = numbers;
+    }
+
     /// The rows of an op's output.
     fn run(&mut self, op: &Op, held: &[Held], rows: &[Row<'_>], batch: &Batch<'_>) -> Held {
         let of = |v: Value| match &held[v.0 as usize] {
@@ -173,12 +183,43 @@ impl Interpreter {
             Op::CausalConv(c) => {
                 let mut out = vec![];
                 for (x, row) in of(c.x).iter().zip(rows) {
-                    let mut state = std::mem::take(&mut self.slots[row.slot][c.state.0 as usize]);
-                    out.push(ops::causal_conv(c, x, self.weight(c.weight), self.optional(c.bias), &mut state));
-                    self.slots[row.slot][c.state.0 as usize] = state;
+                    let mut state = self.take(c.state, row);
+                    out.push(ops::causal_conv(c, x, self.optional(c.weight), self.optional(c.bias), &mut state));
+                    self.put(c.state, row, state);
                 }
                 out
             }
+            Op::SelectiveScan(s) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    let x = ops::Step { x: &of(s.x)[i], step: &of(s.step)[i], b: &of(s.b)[i], c: &of(s.c)[i] };
+                    let mut state = self.take(s.state, row);
+                    out.push(ops::selective_scan(s, &x, self.weight(s.rate), self.optional(s.skip), &mut state));
+                    self.put(s.state, row, state);
+                }
+                out
+            }
+            Op::RgLru(l) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    out.push(ops::rg_lru(&of(l.x)[i], &of(l.decay)[i], row.position == 0, &mut self.slots[row.slot][l.state.0 as usize]));
+                }
+                out
+            }
+            Op::Wkv(w) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    let mut state = self.take(w.state, row);
+                    out.push(ops::wkv(&of(w.k)[i], &of(w.v)[i], self.weight(w.decay), self.weight(w.first), &mut state));
+                    self.put(w.state, row, state);
+                }
+                out
+            }
+            Op::BlockLinear(l) => {
+                let runs = self.plan.weight(l.weight).shape[0];
+                each(l.x, &|x| ops::block_linear(self.weight(l.weight), self.optional(l.bias), runs, x))
+            }
+            Op::Concat(c) => both(c.a, c.b, &|a, b| ops::concat(a, b, c.groups)),
             Op::Elementwise(e) => each(e.x, &|x| x.iter().map(|x| e.f.apply(*x)).collect()),
             Op::Pairwise(p) => both(p.a, p.b, &|a, b| {
                 let run = a.len() / b.len();
@@ -186,7 +227,7 @@ impl Interpreter {
             }),
             Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
-            Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.limit)),
+            Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.low, c.high)),
             Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
             Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),
             Op::Transpose(t) => each(t.x, &|x| ops::transpose(x, t.rows, t.columns)),

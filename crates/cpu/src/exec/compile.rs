@@ -18,8 +18,10 @@ use crate::{
         Row, RowOp, WorkOp,
         attention::{self, Append, Attend, Cache, Cell, Settings},
         binary::{Pairwise, Scale, Weighted},
+        block_linear::BlockLinear,
         causal_conv::{self, CausalConv},
         clamp::Clamp,
+        concat::Concat,
         elementwise::Elementwise,
         embed::Embed,
         experts::{self, Experts},
@@ -30,7 +32,9 @@ use crate::{
         norm::{L2, Layer, Rms},
         rope,
         route::Route,
+        scan::{self, Recurrence, Scan},
         select::Select,
+        selective_scan::{self, SelectiveScan},
         slice::Slice,
         transpose::Transpose,
         watch::{Sums, Watch},
@@ -265,7 +269,10 @@ impl Compiler<'_> {
                 let op = CausalConv {
                     x: self.value(c.x)?,
                     out: self.value(c.out)?,
-                    taps: causal_conv::transposed(&self.parts.weights.vector(c.weight)?, c.kernel),
+                    taps: match c.weight {
+                        Some(weight) => causal_conv::transposed(&self.parts.weights.vector(weight)?, c.kernel),
+                        None => causal_conv::delay(self.value(c.x)?.width(), c.kernel),
+                    },
                     bias: self.parts.weights.some_vector(c.bias)?,
                     kernel: c.kernel,
                     f: c.f,
@@ -275,6 +282,33 @@ impl Compiler<'_> {
                 self.together("causal_conv", op);
                 Ok(())
             }
+            Op::SelectiveScan(s) => {
+                let Some(state) = self.parts.states.fixed(s.state).cloned() else { return Err(wrong_state(op)) };
+                let (rate, skip) = (self.parts.weights.vector(s.rate)?, self.parts.weights.some_vector(s.skip)?);
+                let op = SelectiveScan {
+                    x: self.value(s.x)?,
+                    step: self.value(s.step)?,
+                    b: self.value(s.b)?,
+                    c: self.value(s.c)?,
+                    out: self.value(s.out)?,
+                    state,
+                    weights: selective_scan::Weights::new(s, &rate, skip.as_deref()),
+                    layout: selective_scan::Layout::new(s),
+                    isa,
+                };
+                self.together("selective_scan", op);
+                Ok(())
+            }
+            Op::RgLru(l) => self.scan(op, [l.x, l.decay], scan::RgLru),
+            Op::Wkv(w) => {
+                let (decay, first) = (self.parts.weights.vector(w.decay)?, self.parts.weights.vector(w.first)?);
+                self.scan(op, [w.k, w.v], scan::Wkv { decay, first })
+            }
+            Op::BlockLinear(l) => {
+                let (weight, bias) = (self.parts.weights.vector(l.weight)?, self.parts.weights.some_vector(l.bias)?);
+                self.row_op(op, inputs, BlockLinear { weight, bias, runs: self.parts.plan.weight(l.weight).shape[0], isa })
+            }
+            Op::Concat(c) => self.row_op(op, inputs, Concat { groups: c.groups }),
             Op::Elementwise(e) => self.row_op(op, inputs, Elementwise { f: e.f, isa }),
             Op::Pairwise(p) => self.row_op(op, inputs, Pairwise(p.f)),
             Op::WeightedBinary(w) => {
@@ -282,7 +316,7 @@ impl Compiler<'_> {
                 self.row_op(op, inputs, Weighted { f: w.f, weight })
             }
             Op::Scale(s) => self.row_op(op, inputs, Scale(s.by)),
-            Op::Clamp(c) => self.row_op(op, inputs, Clamp(c.limit)),
+            Op::Clamp(c) => self.row_op(op, inputs, Clamp { low: c.low, high: c.high }),
             Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
             Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),
             Op::Transpose(t) => self.row_op(op, inputs, Transpose { rows: t.rows, columns: t.columns }),
@@ -315,6 +349,13 @@ impl Compiler<'_> {
         };
         inputs.push(table);
         self.row_op(op, inputs, rope::Turn { head, style: rope.style, isa: self.parts.isa })
+    }
+
+    fn scan(&mut self, op: &Op, [a, b]: [Value; 2], recurrence: impl Recurrence + 'static) -> Result<(), DeviceError> {
+        let Some(state) = op.state().and_then(|s| self.parts.states.fixed(s).cloned()) else { return Err(wrong_state(op)) };
+        let scan = Scan { inputs: [self.value(a)?, self.value(b)?], out: self.value(op.output())?, state, recurrence };
+        self.together(op.name(), scan);
+        Ok(())
     }
 
     fn attend(&mut self, a: &Attention) -> Result<(), DeviceError> {

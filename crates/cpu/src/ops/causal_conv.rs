@@ -33,6 +33,13 @@ pub(crate) fn transposed(weight: &[f32], kernel: usize) -> Vec<f32> {
     (0..kernel).flat_map(|j| weight.iter().skip(j).step_by(kernel)).copied().collect()
 }
 
+/// The taps of a convolution that gives its oldest input.
+pub(crate) fn delay(channels: usize, kernel: usize) -> Vec<f32> {
+    let mut taps = vec![0.0; channels * kernel];
+    taps[..channels].fill(1.0);
+    taps
+}
+
 impl WorkOp for CausalConv {
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
         let channels = self.x.width();

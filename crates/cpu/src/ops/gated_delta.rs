@@ -78,15 +78,23 @@ impl Kernel for Columns<'_> {
         let columns = self.block * LANES..op.value.min((self.block + 1) * LANES);
         let keys = k_head * op.key..(k_head + 1) * op.key;
         let values = self.head * op.value + columns.start..self.head * op.value + columns.end;
+        let each = op.decay.width() / op.v_heads;
+        let decays = self.head * each..(self.head + 1) * each;
         let state = self.state.as_chunks_mut::<LANES>().0;
         for t in self.tokens {
             // SAFETY: the inputs were written before the barrier in front of this op, and nobody writes them now.
             let (q, k, v, decay, beta) = unsafe {
                 let q = &op.q.row(t)[keys.clone()];
                 let k = &op.k.row(t)[keys.clone()];
-                (q, k, s.load_some(&op.v.row(t)[values.clone()], 0.0), op.decay.row(t)[self.head], op.beta.row(t)[self.head])
+                (q, k, s.load_some(&op.v.row(t)[values.clone()], 0.0), &op.decay.row(t)[decays.clone()], op.beta.row(t)[self.head])
             };
-            let decay = math::exp(s, s.splat(decay));
+            let decay = match decay {
+                [decay] => math::exp(s, s.splat(*decay)),
+                rows => {
+                    decay_rows(s, rows, state);
+                    s.splat(1.0)
+                }
+            };
             // S^T k after the decay. Four sums, as one chain of multiply-adds would wait for itself.
             let mut sums = [s.splat(0.0); 4];
             for (rows, k) in state.chunks(4).zip(k.chunks(4)) {
@@ -108,5 +116,14 @@ impl Kernel for Columns<'_> {
             // SAFETY: these numbers of the row are this thread's.
             s.store_some(y, unsafe { op.out.part_mut(t, values.clone()) });
         }
+    }
+}
+
+/// Multiplies each row of the state with the exponential of its own decay.
+#[inline(always)]
+fn decay_rows<S: Simd>(s: S, decays: &[f32], state: &mut [[f32; LANES]]) {
+    for (rows, decays) in state.chunks_mut(LANES).zip(decays.chunks(LANES)) {
+        let factors = s.to_array(math::exp(s, s.load_some(decays, 0.0)));
+        rows.iter_mut().zip(factors).for_each(|(row, factor)| s.store(s.mul(s.load(row), s.splat(factor)), row));
     }
 }

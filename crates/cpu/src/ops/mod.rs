@@ -8,8 +8,10 @@
 
 pub(crate) mod attention;
 pub(crate) mod binary;
+pub(crate) mod block_linear;
 pub(crate) mod causal_conv;
 pub(crate) mod clamp;
+pub(crate) mod concat;
 pub(crate) mod elementwise;
 pub(crate) mod embed;
 pub(crate) mod experts;
@@ -21,7 +23,9 @@ pub(crate) mod math;
 pub(crate) mod norm;
 pub(crate) mod rope;
 pub(crate) mod route;
+pub(crate) mod scan;
 pub(crate) mod select;
+pub(crate) mod selective_scan;
 pub(crate) mod simd;
 pub(crate) mod slice;
 pub(crate) mod transpose;

@@ -10,7 +10,7 @@ use super::{
 use crate::{exec::step::StepView, isa::Isa};
 use std::sync::Arc;
 
-/// `x / sqrt(mean(x^2) + eps) * weight` over runs of `dim`.
+/// `x / sqrt(mean(x^2) + eps) * weight` over runs of `dim`, with one weight for all runs or one for each.
 pub(crate) struct Rms {
     pub(crate) weight: Option<Arc<[f32]>>,
     pub(crate) dim: usize,
@@ -20,10 +20,11 @@ pub(crate) struct Rms {
 
 impl RowOp for Rms {
     fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
-        for (x, out) in inputs[0].chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim)) {
+        for (n, (x, out)) in inputs[0].chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim)).enumerate() {
+            let weight = self.weight.as_deref().map(|w| if w.len() > self.dim { &w[n * self.dim..] } else { w });
             let mean = dispatch(self.isa, Sum { x, shift: 0.0, square: true }) / self.dim as f32;
             let scale = 1.0 / (mean + self.eps).sqrt();
-            dispatch(self.isa, Affine { x, shift: 0.0, scale, weight: self.weight.as_deref(), bias: None, out });
+            dispatch(self.isa, Affine { x, shift: 0.0, scale, weight, bias: None, out });
         }
     }
 }

@@ -2,13 +2,14 @@ use super::{Check, Function, Operator};
 use crate::{Graph, Result, State, StateId, Value, WeightId};
 use serde::Serialize;
 
-/// A depthwise causal convolution: `out[c] = f(bias[c] + sum_j weight[c][j] x_(t - kernel + 1 + j)[c])`, zero before the sequence's start.
+/// A depthwise causal convolution: `out[c] = f(bias[c] + sum_j weight[c][j] x_(t - kernel + 1 + j)[c])`, zero before the sequence's
+/// start. Without a weight it is a delay: `out = f(bias + x_(t - kernel + 1))`.
 #[derive(Clone, Debug, Serialize)]
 pub struct CausalConv {
     /// The input.
     pub x: Value,
     /// `[channels, kernel]`.
-    pub weight: WeightId,
+    pub weight: Option<WeightId>,
     /// `[channels]`.
     pub bias: Option<WeightId>,
     /// The last `kernel - 1` inputs, a [`State::Fixed`] of `[kernel - 1, channels]`, oldest first.
@@ -32,7 +33,7 @@ impl Operator for CausalConv {
         vec![self.x]
     }
     fn weights(&self) -> Vec<WeightId> {
-        [Some(self.weight), self.bias].into_iter().flatten().collect()
+        [self.weight, self.bias].into_iter().flatten().collect()
     }
     fn state(&self) -> Option<StateId> {
         Some(self.state)
@@ -53,9 +54,15 @@ impl Graph<'_> {
     /// A depthwise causal convolution with a state of its own.
     pub fn causal_conv(&mut self, x: Value, name: &str, kernel: usize, f: Option<Function>) -> Value {
         let channels = self.width(x);
-        let weight = self.weight(&format!("{name}.weight"), &[channels, kernel]);
+        let weight = Some(self.weight(&format!("{name}.weight"), &[channels, kernel]));
         let bias = self.optional_weight(&format!("{name}.bias"), &[channels]);
         let state = self.new_state(State::Fixed { shape: vec![kernel.saturating_sub(1), channels] });
         self.op(channels, Some(x), |out| CausalConv { x, weight, bias, state, kernel, f, out })
+    }
+    /// The input of the token before; zero at the sequence's start.
+    pub fn delay(&mut self, x: Value) -> Value {
+        let channels = self.width(x);
+        let state = self.new_state(State::Fixed { shape: vec![1, channels] });
+        self.op(channels, Some(x), |out| CausalConv { x, weight: None, bias: None, state, kernel: 2, f: None, out })
     }
 }

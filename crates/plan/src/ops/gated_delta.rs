@@ -4,7 +4,8 @@ use serde::Serialize;
 
 /// Gated DeltaNet (Yang et al. 2024, arXiv:2412.06464): a recurrent matrix S of `key x value` numbers for each value head.
 ///
-/// For each token: `S = exp(decay) S`; `u = beta (v - S^T k)`; `S = S + k u^T`; `out = scale S^T q`.
+/// For each token: `S = exp(decay) S`, with one decay for the head, or one for each row of S (Kimi Delta Attention, Kimi Team 2025,
+/// arXiv:2510.26692); `u = beta (v - S^T k)`; `S = S + k u^T`; `out = scale S^T q`.
 /// Queries and keys come normalised. Value head `h` uses key head `h / (v_heads / k_heads)`, or `h % k_heads` where
 /// `tiled` (how ggml stores the heads).
 #[derive(Clone, Debug, Serialize)]
@@ -15,7 +16,7 @@ pub struct GatedDelta {
     pub k: Value,
     /// Values, `v_heads * value`.
     pub v: Value,
-    /// Logarithm of the decay, `v_heads`; at most zero.
+    /// Logarithm of the decay, `v_heads` or `v_heads * key`; at most zero.
     pub decay: Value,
     /// Write strength, `v_heads`.
     pub beta: Value,
@@ -55,7 +56,9 @@ impl Operator for GatedDelta {
         c.expect("q", c.width(self.q), self.k_heads * self.key)?;
         c.expect("k", c.width(self.k), self.k_heads * self.key)?;
         c.expect("v", c.width(self.v), self.v_heads * self.value)?;
-        c.expect("decay", c.width(self.decay), self.v_heads)?;
+        if c.width(self.decay) != self.v_heads {
+            c.expect("decay", c.width(self.decay), self.v_heads * self.key)?;
+        }
         c.expect("beta", c.width(self.beta), self.v_heads)?;
         c.expect("the output", c.out(), self.v_heads * self.value)?;
         c.fixed(self.state, &[self.v_heads, self.key, self.value])

@@ -5,8 +5,10 @@
 //! "head" means a run of numbers.
 
 mod attention;
+mod block_linear;
 mod causal_conv;
 mod clamp;
+mod concat;
 mod elementwise;
 mod embed;
 mod experts;
@@ -17,18 +19,23 @@ mod l2_norm;
 mod layer_norm;
 mod linear;
 mod pairwise;
+mod rg_lru;
 mod rms_norm;
 mod rope;
 mod route;
 mod scale;
 mod select;
+mod selective_scan;
 mod slice;
 mod transpose;
 mod weighted_binary;
+mod wkv;
 
 pub use attention::{Attention, AttentionSpec, Mask};
+pub use block_linear::BlockLinear;
 pub use causal_conv::CausalConv;
 pub use clamp::Clamp;
+pub use concat::Concat;
 pub use elementwise::{Elementwise, Function};
 pub use embed::Embed;
 pub use experts::Experts;
@@ -39,14 +46,17 @@ pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use pairwise::{Binary, Pairwise};
+pub use rg_lru::RgLru;
 pub use rms_norm::RmsNorm;
 pub use rope::ApplyRope;
 pub use route::{Route, Score};
 pub use scale::Scale;
 pub use select::Select;
+pub use selective_scan::{Scan, SelectiveScan};
 pub use slice::Slice;
 pub use transpose::Transpose;
 pub use weighted_binary::WeightedBinary;
+pub use wkv::Wkv;
 
 use crate::{Error, Kind, Plan, Result, Rows, State, StateId, Value, WeightId};
 use serde::Serialize;
@@ -119,8 +129,8 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Linear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta CausalConv Elementwise Pairwise WeightedBinary Scale Clamp Glu
-    Slice Transpose Hadamard Route Experts Select
+    Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv CausalConv Elementwise Pairwise
+    WeightedBinary Scale Clamp Glu Slice Concat Transpose Hadamard Route Experts Select
 }
 
 impl Op {

@@ -1,6 +1,9 @@
 //! The ops, one function each: from one row (and what the op keeps between rows) to one row.
 
-use onebit_plan::{Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score, ops::CausalConv};
+use onebit_plan::{
+    Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score,
+    ops::{CausalConv, SelectiveScan},
+};
 
 /// A chosen expert and its weight.
 pub(crate) type Choice = (usize, f32);
@@ -19,8 +22,9 @@ pub(crate) fn linear(weight: &[f32], bias: Option<&[f32]>, x: &[f32]) -> Vec<f32
 
 pub(crate) fn rms_norm(x: &[f32], weight: Option<&[f32]>, dim: usize, eps: f32) -> Vec<f32> {
     let mut out = Vec::with_capacity(x.len());
-    for run in x.chunks_exact(dim) {
+    for (n, run) in x.chunks_exact(dim).enumerate() {
         let factor = 1.0 / (dot(run, run) / dim as f64 + f64::from(eps)).sqrt();
+        let weight = weight.map(|w| if w.len() > dim { &w[n * dim..] } else { w });
         out.extend(run.iter().enumerate().map(|(i, x)| (f64::from(*x) * factor) as f32 * weight.map_or(1.0, |w| w[i])));
     }
     out
@@ -110,8 +114,10 @@ pub(crate) fn gated_delta(op: &GatedDelta, x: &Delta<'_>, state: &mut [f32]) -> 
         let k_head = if op.tiled { h % op.k_heads } else { h / (op.v_heads / op.k_heads) };
         let (q, k) = (&x.q[k_head * op.key..][..op.key], &x.k[k_head * op.key..][..op.key]);
         let v = &x.v[h * op.value..][..op.value];
-        let decay = x.decay[h].exp();
-        s.iter_mut().for_each(|s| *s *= decay);
+        for (i, row) in s.chunks_exact_mut(op.value).enumerate() {
+            let decay = if x.decay.len() == op.v_heads { x.decay[h] } else { x.decay[h * op.key + i] }.exp();
+            row.iter_mut().for_each(|s| *s *= decay);
+        }
         // Column j of S, from top to bottom.
         let column = |s: &[f32], j: usize, by: &[f32]| -> f64 {
             by.iter().enumerate().map(|(i, by)| f64::from(s[i * op.value + j]) * f64::from(*by)).sum()
@@ -125,11 +131,12 @@ pub(crate) fn gated_delta(op: &GatedDelta, x: &Delta<'_>, state: &mut [f32]) -> 
     out
 }
 
-pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: &[f32], bias: Option<&[f32]>, state: &mut Vec<f32>) -> Vec<f32> {
+pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, state: &mut Vec<f32>) -> Vec<f32> {
     let channels = x.len();
     state.extend_from_slice(x);
     let one = |c: usize| {
-        let sum = (0..op.kernel).map(|j| f64::from(weight[c * op.kernel + j]) * f64::from(state[j * channels + c])).sum::<f64>();
+        let tap = |j: usize| weight.map_or(if j == 0 { 1.0 } else { 0.0 }, |w| f64::from(w[c * op.kernel + j]));
+        let sum = (0..op.kernel).map(|j| tap(j) * f64::from(state[j * channels + c])).sum::<f64>();
         let y = (sum + bias.map_or(0.0, |b| f64::from(b[c]))) as f32;
         op.f.map_or(y, |f| f.apply(y))
     };
@@ -138,8 +145,80 @@ pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: &[f32], bias: Opti
     out
 }
 
-pub(crate) fn clamp(x: &[f32], limit: f32) -> Vec<f32> {
-    x.iter().map(|x| x.clamp(-limit, limit)).collect()
+pub(crate) fn clamp(x: &[f32], low: f32, high: f32) -> Vec<f32> {
+    x.iter().map(|x| x.clamp(low, high)).collect()
+}
+
+/// The operands of a selective scan, in the order of [`SelectiveScan`].
+pub(crate) struct Step<'a> {
+    pub(crate) x: &'a [f32],
+    pub(crate) step: &'a [f32],
+    pub(crate) b: &'a [f32],
+    pub(crate) c: &'a [f32],
+}
+
+pub(crate) fn selective_scan(op: &SelectiveScan, x: &Step<'_>, rate: &[f32], skip: Option<&[f32]>, state: &mut [f32]) -> Vec<f32> {
+    let mut out = Vec::with_capacity(x.x.len());
+    for (h, s) in state.chunks_exact_mut(op.size * op.head).enumerate() {
+        let group = h / (op.heads / op.groups);
+        let (b, c) = (&x.b[group * op.size..][..op.size], &x.c[group * op.size..][..op.size]);
+        for (i, input) in x.x[h * op.head..][..op.head].iter().enumerate() {
+            let mut sum = skip.map_or(0.0, |d| f64::from(d[h]) * f64::from(*input));
+            for (n, (b, c)) in b.iter().zip(c).enumerate() {
+                let rate = if rate.len() == op.heads { rate[h] } else { rate[h * op.size + n] };
+                let s = &mut s[n * op.head + i];
+                *s = (x.step[h] * rate).exp() * *s + b * (x.step[h] * input);
+                sum += f64::from(*s) * f64::from(*c);
+            }
+            out.push(sum as f32);
+        }
+    }
+    out
+}
+
+pub(crate) fn rg_lru(x: &[f32], decay: &[f32], first: bool, state: &mut [f32]) -> Vec<f32> {
+    for ((h, x), decay) in state.iter_mut().zip(x).zip(decay) {
+        let a = f64::from(*decay).exp();
+        *h = if first { *x } else { (a * f64::from(*h) + (1.0 - a * a).sqrt() * f64::from(*x)) as f32 };
+    }
+    state.to_vec()
+}
+
+pub(crate) fn wkv(k: &[f32], v: &[f32], decay: &[f32], first: &[f32], state: &mut [f32]) -> Vec<f32> {
+    let width = k.len();
+    let one = |i: usize| {
+        let [k, v, decay, first] = [k[i], v[i], decay[i], first[i]].map(f64::from);
+        let [sum, weight, log] = [0, 1, 2].map(|n| f64::from(state[n * width + i]));
+        let log = if weight == 0.0 { f64::NEG_INFINITY } else { log };
+        // Weights are kept relative to the largest, as their exponentials may overflow.
+        let with = |past: f64, own: f64| {
+            let largest = past.max(own);
+            let (p, o) = ((past - largest).exp(), (own - largest).exp());
+            (p * sum + o * v, p * weight + o, largest)
+        };
+        let (sum_out, weight_out, _) = with(log, first + k);
+        let (sum, weight, log) = with(log + decay, k);
+        [sum, weight, log].into_iter().enumerate().for_each(|(n, x)| state[n * width + i] = x as f32);
+        (sum_out / weight_out) as f32
+    };
+    (0..width).map(one).collect()
+}
+
+/// `runs` matrices, each `[numbers in a run of x, numbers in a run of the output]`.
+pub(crate) fn block_linear(weight: &[f32], bias: Option<&[f32]>, runs: usize, x: &[f32]) -> Vec<f32> {
+    let run = x.len() / runs;
+    let out = weight.len() / x.len();
+    let one = |o: usize| {
+        let (r, o_in_run) = (o / out, o % out);
+        let sum: f64 = (0..run).map(|i| f64::from(x[r * run + i]) * f64::from(weight[(r * run + i) * out + o_in_run])).sum();
+        (sum + bias.map_or(0.0, |b| f64::from(b[o]))) as f32
+    };
+    (0..runs * out).map(one).collect()
+}
+
+pub(crate) fn concat(a: &[f32], b: &[f32], groups: usize) -> Vec<f32> {
+    let runs = a.chunks_exact(a.len() / groups).zip(b.chunks_exact(b.len() / groups));
+    runs.flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
 
 pub(crate) fn glu(gate: &[f32], up: &[f32], f: Function) -> Vec<f32> {

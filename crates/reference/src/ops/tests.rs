@@ -139,12 +139,94 @@ fn gated_delta_with_grouped_and_tiled_heads() {
     close(&delta(true), &[&first[..], &tiled, &last].concat());
 }
 
+fn negative(n: usize, offset: f64) -> Vec<f32> {
+    v(n, offset).iter().map(|x| -x.abs()).collect()
+}
+
+#[test]
+fn gated_delta_with_decays_of_rows() {
+    let op = GatedDelta {
+        q: NONE,
+        k: NONE,
+        v: NONE,
+        decay: NONE,
+        beta: NONE,
+        state: StateId(0),
+        k_heads: 2,
+        v_heads: 2,
+        key: 2,
+        value: 3,
+        tiled: false,
+        scale: 0.5,
+        out: NONE,
+    };
+    let mut state = vec![0.0; 2 * 2 * 3];
+    let mut out = vec![];
+    for t in [0.0, 1.0] {
+        let beta: Vec<f32> = v(2, 5.0 + t).iter().map(|b| Function::Sigmoid.apply(*b)).collect();
+        let x = Delta { q: &v(4, 1.0 + t), k: &v(4, 2.0 + t), v: &v(6, 3.0 + t), decay: &negative(4, 4.0 + t), beta: &beta };
+        out = gated_delta(&op, &x, &mut state);
+    }
+    close(&out, &[0.024175924, -0.0096189133, -0.038889828, -0.060063417, 0.14560462, 0.28279252]);
+}
+
+/// The output of the second of two steps of four heads.
+fn scanned(groups: usize, head: usize, rates: usize) -> Vec<f32> {
+    let (rate, skip) = (WeightId(0), Some(WeightId(0)));
+    let op =
+        SelectiveScan { x: NONE, step: NONE, b: NONE, c: NONE, rate, skip, state: StateId(0), heads: 4, groups, head, size: 3, out: NONE };
+    let mut state = vec![0.0; 4 * 3 * head];
+    let mut out = vec![];
+    for t in [0.0, 1.0] {
+        let step: Vec<f32> = v(4, 2.0 + t).iter().map(|x| x.abs()).collect();
+        let x = Step { x: &v(4 * head, 1.0 + t), step: &step, b: &v(groups * 3, 3.0 + t), c: &v(groups * 3, 4.0 + t) };
+        out = selective_scan(&op, &x, &negative(rates, 7.0), Some(&v(4, 8.0)), &mut state);
+    }
+    out
+}
+
+#[test]
+fn selective_scan_of_both_kinds() {
+    let mamba_2 = [1.0836066, 0.5318086, -0.32224592, -1.0563344, -1.0094668, -0.65533183, 0.48685251, 0.4528253];
+    close(&scanned(2, 2, 4), &mamba_2);
+    close(&scanned(1, 1, 12), &[1.0764426, 0.57587598, -0.29457987, -0.38745772]);
+}
+
+#[test]
+fn recurrences_of_single_numbers() {
+    let (mut lru, mut average) = (vec![0.0; 3], vec![0.0; 9]);
+    let (mut h, mut y) = (vec![], vec![]);
+    for t in [0.0, 1.0, 2.0] {
+        h = rg_lru(&v(3, 1.0 + t), &negative(3, 2.0 + t), t == 0.0, &mut lru);
+        y = wkv(&v(3, 1.0 + t), &v(3, 2.0 + t), &negative(3, 5.0), &v(3, 6.0), &mut average);
+    }
+    close(&h, &[0.67900437, -0.15079007, -0.83250428]);
+    close(&y, &[0.11780918, -0.25958834, -0.55212746]);
+}
+
+#[test]
+fn blocks_and_groups() {
+    close(&block_linear(&v(12, 2.0), Some(&v(4, 3.0)), 2, &v(6, 1.0)), &[-0.020016318, -1.4582315, -1.9501445, -1.1881096]);
+    close(&rms_norm(&v(4, 1.0), Some(&v(4, 2.0)), 2, 1e-5), &[0.83200329, 0.46084931, -0.36069904, -0.071100771]);
+    assert_eq!(concat(&[1.0, 2.0], &[3.0, 4.0, 5.0, 6.0], 2), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+    assert_eq!(concat(&[1.0, 2.0], &[3.0], 1), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn delay() {
+    let op = CausalConv { x: NONE, weight: None, bias: None, state: StateId(0), kernel: 3, f: None, out: NONE };
+    let mut state = vec![0.0; 2];
+    let out: Vec<f32> = [1.0, 2.0, 3.0].iter().flat_map(|x| causal_conv(&op, &[*x], None, None, &mut state)).collect();
+    assert_eq!(out, [0.0, 0.0, 1.0]);
+}
+
 #[test]
 fn convolution() {
-    let op = CausalConv { x: NONE, weight: WeightId(0), bias: None, state: StateId(0), kernel: 3, f: Some(Function::Silu), out: NONE };
+    let op =
+        CausalConv { x: NONE, weight: Some(WeightId(0)), bias: None, state: StateId(0), kernel: 3, f: Some(Function::Silu), out: NONE };
     let mut state = vec![0.0; 2 * 2];
     let (w, b) = (v(6, 2.0), v(2, 3.0));
-    let out: Vec<f32> = v(8, 1.0).chunks(2).flat_map(|x| causal_conv(&op, x, &w, Some(&b), &mut state)).collect();
+    let out: Vec<f32> = v(8, 1.0).chunks(2).flat_map(|x| causal_conv(&op, x, Some(&w), Some(&b), &mut state)).collect();
     let expected = [-0.035590141, -0.27819763, 0.19074945, -0.27152775, 1.0733961, -0.23102751, 0.48392814, 0.44621683];
     close(&out, &expected);
 }
@@ -194,7 +276,8 @@ fn slices_and_gates() {
     assert_eq!(slice(&x, 1, 4, 2), [5.0, 6.0]);
     assert_eq!(glu(&[-1.0, 2.0], &[3.0, 4.0], Function::Relu), [0.0, 8.0]);
     // By hand.
-    assert_eq!(clamp(&[-2.0, -0.5, 0.25, 3.0], 0.5), [-0.5, -0.5, 0.25, 0.5]);
+    assert_eq!(clamp(&[-2.0, -0.5, 0.25, 3.0], -0.5, 0.5), [-0.5, -0.5, 0.25, 0.5]);
+    assert_eq!(clamp(&[-2.0, -0.5, 0.25, 3.0], 0.0, f32::INFINITY), [0.0, 0.0, 0.25, 3.0]);
 }
 
 /// By hand: H_4 of (1, 2, 3, 4) is (10, -2, -4, 0), and the signs are taken before it, or after it on the way back.

@@ -1,0 +1,50 @@
+use super::{Check, Operator};
+use crate::{Graph, Result, Value, WeightId};
+use serde::Serialize;
+
+/// A block-diagonal product: each of the equal runs of `x` has a matrix of its own, `out_r = x_r weight[r] + bias[r]`. The matrices are
+/// stored transposed, one row for each number of the input.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockLinear {
+    /// The input.
+    pub x: Value,
+    /// `[runs, numbers in a run of x, numbers in a run of the output]`.
+    pub weight: WeightId,
+    /// `[runs, numbers in a run of the output]`.
+    pub bias: Option<WeightId>,
+    /// The output.
+    pub out: Value,
+}
+
+impl Operator for BlockLinear {
+    fn name(&self) -> &'static str {
+        "block_linear"
+    }
+    fn output(&self) -> Value {
+        self.out
+    }
+    fn inputs(&self) -> Vec<Value> {
+        vec![self.x]
+    }
+    fn weights(&self) -> Vec<WeightId> {
+        [Some(self.weight), self.bias].into_iter().flatten().collect()
+    }
+    fn check(&self, c: &Check<'_>) -> Result<()> {
+        let runs = c.plan.weight(self.weight).shape.first().copied().unwrap_or(0);
+        c.divides("runs", runs, c.width(self.x))?;
+        c.divides("runs", runs, c.out())?;
+        c.shape(self.weight, &[runs, c.width(self.x) / runs, c.out() / runs])?;
+        c.shape(self.bias, &[runs, c.out() / runs])
+    }
+}
+
+impl Graph<'_> {
+    /// A block-diagonal product of `runs` square matrices, with the complete names of weight and bias.
+    pub fn block_linear(&mut self, x: Value, weight: &str, bias: &str, runs: usize) -> Value {
+        let width = self.width(x);
+        let run = width / runs.max(1);
+        let weight = self.weight(weight, &[runs, run, run]);
+        let bias = Some(self.weight(bias, &[runs, run]));
+        self.op(width, Some(x), |out| BlockLinear { x, weight, bias, out })
+    }
+}
