@@ -102,13 +102,17 @@ class Model:
         tokens = (c_int32 * (len(text) + 8))()
         return tokens[: self.lib.llama_tokenize(self.vocab, text, len(text), tokens, len(tokens), True, True)]
 
+    def parameters(self):
+        """Those of the context."""
+        params = self.lib.llama_context_default_params()
+        for i in range(3):  # n_ctx, n_batch, n_ubatch
+            params.words[i] = self.length
+        return params
+
     def logits(self, ids):
         """A pointer to the logits of each position of a new sequence, good until the next call."""
         if self.context is None:
-            params = self.lib.llama_context_default_params()
-            for i in range(3):  # n_ctx, n_batch, n_ubatch
-                params.words[i] = self.length
-            self.context = self.lib.llama_init_from_model(self.model, params)
+            self.context = self.lib.llama_init_from_model(self.model, self.parameters())
             if not self.context:
                 sys.exit("llama.cpp makes no context")
             self.batch = self.lib.llama_batch_init(self.length, 0, 1)
