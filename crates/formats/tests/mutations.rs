@@ -6,9 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
+#[path = "../../../tests/random.rs"]
+mod random;
 
 use common::{counting, data};
 use onebit_formats::{Checkpoint, Meta};
+use random::Random;
 use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,25 +25,6 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 /// The most that opening one of these small files may allocate at once.
 const MEMORY: usize = 4 << 20;
 const TIME: Duration = Duration::from_secs(1);
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    /// Below `n`, which is not 0.
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
 
 /// Numbers at which checks tend to go wrong.
 fn number(r: &mut Random, len: usize) -> u64 {
@@ -145,10 +129,6 @@ fn sample(folder: &Path, names: &[&str], open: &'static str) -> Sample {
     Sample { files, open }
 }
 
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |v| v.parse().unwrap_or_else(|_| panic!("{name} should be a number")))
-}
-
 #[test]
 fn nothing_breaks_the_readers() {
     let d = data("");
@@ -165,8 +145,8 @@ fn nothing_breaks_the_readers() {
         sample(&d.join("llama-cut"), &folder, ""),
     ];
     let all: Vec<&Vec<u8>> = samples.iter().flat_map(|s| s.files.iter().map(|f| &f.1)).collect();
-    let seed = variable("ONEBIT_MUTATION_SEED", 1);
-    let seconds = Duration::from_secs(variable("ONEBIT_MUTATION_SECONDS", 2));
+    let seed = random::seed();
+    let seconds = random::time();
     // In memory where the system has such a folder: the disk would take most of the time.
     let shm = Path::new("/dev/shm");
     let temporary = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap();

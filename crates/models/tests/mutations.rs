@@ -5,57 +5,47 @@
 //! prints the seed, the round and what was changed.
 
 mod common;
+#[path = "../../../tests/random.rs"]
+mod random;
 
 use common::{Outcome, data, gguf_file};
 use onebit_formats::{Checkpoint, Meta, Source};
 use onebit_plan::{Batch, Device, Span};
 use onebit_reference::{Reference, check};
+use random::Random;
 use serde_json::{Value, json};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
+/// Numbers at which checks tend to go wrong, and those that small models have.
+fn number(r: &mut Random) -> i64 {
+    const EDGES: [i64; 22] =
+        [-1, 0, 1, 2, 3, 4, 5, 6, 8, 15, 16, 17, 32, 64, 128, 256, 1 << 16, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 40, i64::MAX];
+    *r.pick(&EDGES)
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+fn any_json(r: &mut Random) -> Value {
+    match r.below(9) {
+        0 => Value::Null,
+        1 => json!(r.below(2) == 0),
+        2 => json!(number(r) as f64 / 16.0),
+        3 => json!(*r.pick(&["", "silu", "yarn", "llama3", "linear", "qwen3", "llama"])),
+        4 => json!(vec![number(r); r.below(5)]),
+        5 => json!({ "rope_type": "yarn", "factor": number(r), "original_max_position_embeddings": number(r) }),
+        _ => json!(number(r)),
     }
-    /// Below `n`, which is not 0.
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    /// Numbers at which checks tend to go wrong, and those that small models have.
-    fn number(&mut self) -> i64 {
-        const EDGES: [i64; 22] =
-            [-1, 0, 1, 2, 3, 4, 5, 6, 8, 15, 16, 17, 32, 64, 128, 256, 1 << 16, 1 << 20, 1 << 31, (1 << 32) - 1, 1 << 40, i64::MAX];
-        EDGES[self.below(EDGES.len())]
-    }
-    fn json(&mut self) -> Value {
-        match self.below(9) {
-            0 => Value::Null,
-            1 => json!(self.below(2) == 0),
-            2 => json!(self.number() as f64 / 16.0),
-            3 => json!(["", "silu", "yarn", "llama3", "linear", "qwen3", "llama"][self.below(7)]),
-            4 => json!(vec![self.number(); self.below(5)]),
-            5 => json!({ "rope_type": "yarn", "factor": self.number(), "original_max_position_embeddings": self.number() }),
-            _ => json!(self.number()),
-        }
-    }
-    fn meta(&mut self) -> Meta {
-        match self.below(7) {
-            0 => Meta::Bool(self.below(2) == 0),
-            1 => Meta::Float([f64::NAN, f64::INFINITY, -1.0, 0.0, 1e-30, 1e30, 10_000.0][self.below(7)]),
-            2 => Meta::Text(["", "none", "yarn", "linear", "qwen3"][self.below(5)].into()),
-            3 => Meta::Integers(vec![self.number(); self.below(5)]),
-            4 => Meta::Signed(self.number()),
-            _ => Meta::Unsigned(self.number() as u64),
-        }
+}
+
+fn any_meta(r: &mut Random) -> Meta {
+    match r.below(7) {
+        0 => Meta::Bool(r.below(2) == 0),
+        1 => Meta::Float(*r.pick(&[f64::NAN, f64::INFINITY, -1.0, 0.0, 1e-30, 1e30, 10_000.0])),
+        2 => Meta::Text((*r.pick(&["", "none", "yarn", "linear", "qwen3"])).into()),
+        3 => Meta::Integers(vec![number(r); r.below(5)]),
+        4 => Meta::Signed(number(r)),
+        _ => Meta::Unsigned(number(r) as u64),
     }
 }
 
@@ -81,7 +71,7 @@ fn change(r: &mut Random, c: &mut Checkpoint) -> String {
             let i = r.below(keys.len() + more.len());
             let prefix = keys.iter().find_map(|k| k.strip_suffix("block_count")).unwrap_or_default().to_string();
             let key = keys.get(i).cloned().unwrap_or_else(|| format!("{prefix}{}", more[i - keys.len()]));
-            let value = r.meta();
+            let value = any_meta(r);
             let text = format!("{key} = {value:?}");
             c.metadata.pairs.insert(key, value);
             text
@@ -91,7 +81,7 @@ fn change(r: &mut Random, c: &mut Checkpoint) -> String {
             let more = ["sliding_window", "mlp_only_layers", "full_attention_interval", "text_config", "layer_types", "no_rope_layers"];
             let i = r.below(keys.len() + more.len());
             let key = keys.get(i).cloned().unwrap_or_else(|| more[i - keys.len()].to_string());
-            let value = r.json();
+            let value = any_json(r);
             let text = format!("{key} = {value}");
             c.config.insert(key, value);
             text
@@ -111,9 +101,7 @@ fn try_out(checkpoint: &Checkpoint) -> Outcome {
 
 #[test]
 fn mutations() -> Outcome {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default);
-    let time = Duration::from_secs(number("ONEBIT_MUTATION_SECONDS", 2));
-    let seed = number("ONEBIT_MUTATION_SEED", 1);
+    let (time, seed) = (random::time(), random::seed());
     let mut folders = vec![];
     let mut files = vec![];
     for name in ["llama", "qwen3_moe", "qwen3_5_text"] {

@@ -1,36 +1,19 @@
 //! Requests that were broken at random: each gets one answer of the right shape, and the server goes on.
 //!
-//! `ONEBIT_MUTATION_SECONDS` says how long each test goes on. The sequence of requests is the same in each run.
+//! `ONEBIT_MUTATION_SECONDS` says how long each test goes on. `ONEBIT_MUTATION_SEED` says where the random
+//! numbers start.
 
 mod common;
+#[path = "../../../tests/random.rs"]
+mod random;
 
 use common::client::{Client, Reply, TestServer, options, post_request};
 use common::toy::Toy;
 use onebit_server::{Limits, ServeOptions};
+use random::Random;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
-
-fn budget() -> Duration {
-    let seconds = std::env::var("ONEBIT_MUTATION_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(3);
-    Duration::from_secs(seconds)
-}
-
-/// xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
-}
 
 fn requests() -> Vec<(&'static str, Value)> {
     let messages = json!([
@@ -160,8 +143,8 @@ fn assert_well(server: &TestServer) {
 
 #[test]
 fn bodies() {
-    let (server, requests, nasty, mut random) = (server(), requests(), nasty(), Random(0x9e37_79b9_7f4a_7c15));
-    let (begin, budget, mut count, mut fine) = (Instant::now(), budget(), 0u32, 0u32);
+    let (server, requests, nasty, mut random) = (server(), requests(), nasty(), Random(random::seed()));
+    let (begin, budget, mut count, mut fine) = (Instant::now(), random::time(), 0u32, 0u32);
     let mut client: Option<Client> = None;
     while begin.elapsed() < budget {
         let (path, mut body) = random.pick(&requests).clone();
@@ -192,8 +175,8 @@ fn bodies() {
 
 #[test]
 fn heads() {
-    let (server, requests, mut random) = (server(), requests(), Random(0x2545_f491_4f6c_dd1d));
-    let (begin, budget, mut count) = (Instant::now(), budget(), 0u32);
+    let (server, requests, mut random) = (server(), requests(), Random(!random::seed()));
+    let (begin, budget, mut count) = (Instant::now(), random::time(), 0u32);
     while begin.elapsed() < budget {
         let (path, body) = random.pick(&requests);
         let mut request = post_request(path, &body.to_string()).into_bytes();

@@ -1,37 +1,25 @@
 //! Mutated vocabularies and templates: an error or a tokenizer that works, soon, and never a panic.
-//! `ONEBIT_MUTATION_SECONDS` sets for how long (2 by default).
+//! `ONEBIT_MUTATION_SECONDS` sets for how long (2 by default), `ONEBIT_MUTATION_SEED` where the random numbers start.
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "../../../tests/random.rs"]
+mod random;
 
 use common::{data, json};
 use onebit_formats::{Checkpoint, Meta, Metadata, Source, Texts};
 use onebit_text::{ChatTemplate, Encode, Render, Tokenizer};
+use random::Random;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
-
 fn run(mut one: impl FnMut(&mut Random)) {
-    let seconds = std::env::var("ONEBIT_MUTATION_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0);
-    let (start, mut random, mut n) = (Instant::now(), Random(0x9e37_79b9_7f4a_7c15), 0);
-    while start.elapsed() < Duration::from_secs_f64(seconds) || n < 20 {
+    let time = random::time();
+    let (start, mut random, mut n) = (Instant::now(), Random(random::seed()), 0);
+    while start.elapsed() < time || n < 20 {
         let begin = Instant::now();
         one(&mut random);
         n += 1;
