@@ -75,7 +75,7 @@ fn attention_over_many_keys() -> Outcome {
 fn rotary_styles() -> Outcome {
     for style in [RopeStyle::Halves, RopeStyle::Pairs] {
         for dims in [24, 10] {
-            let rope = Rope { style, frequencies: Rope::frequencies(1e4, dims), scale: 1.2 };
+            let rope = Rope { style, frequencies: Rope::frequencies(1e4, dims), scale: 1.2, longer: None };
             agrees(&format!("{style:?} of {dims}"), 48, &[], (40, 5), |g, x| {
                 let y = g.rope(x, 24, &rope);
                 let y = attend(g, y, &AttentionSpec::causal(2, 1, 16));

@@ -15,6 +15,7 @@
 
 mod arch;
 mod convert;
+mod defaults;
 mod error;
 mod load;
 mod names;

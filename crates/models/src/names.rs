@@ -78,7 +78,7 @@ impl Entry {
 }
 
 /// Tensors that no computation needs, whatever the architecture: `*` stands for anything.
-const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight"];
+const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight", "rope_factors_*.weight"];
 
 /// Parts of checkpoints that also see or hear, whose text model has its settings in `text_config`.
 const BESIDE_TEXT: &[&str] =

@@ -5,7 +5,7 @@
 //! read also notes what a GGUF file of the model would hold, and [`Settings::hf_only`] what it could not: that is all that
 //! `convert` needs to know.
 
-use crate::{Error, Result, arch::Arch};
+use crate::{Error, Result, arch::Arch, defaults};
 use onebit_formats::{Checkpoint, Meta, Source};
 use onebit_plan::Function;
 use serde_json::{Map, Value};
@@ -21,6 +21,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) gguf_name: &'static str,
     /// The part of `config.json` that tells of the text model, first; then the whole.
     configs: Vec<&'a Map<String, Value>>,
+    /// What its absence from `config.json` means, for settings that published checkpoints leave out.
+    defaults: Option<&'static Map<String, Value>>,
     /// The same settings as GGUF would have them, by full key.
     noted: RefCell<BTreeMap<String, Meta>>,
     /// Small tensors that a GGUF file would hold and the checkpoint does not.
@@ -39,6 +41,7 @@ impl<'a> Settings<'a> {
             checkpoint,
             gguf_name: arch.gguf.first().copied().unwrap_or_default(),
             configs: text.into_iter().chain([&checkpoint.config]).collect(),
+            defaults: defaults::of(arch.hf),
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
             unsayable: RefCell::default(),
@@ -59,6 +62,11 @@ impl<'a> Settings<'a> {
         format!("{arch}.{key}")
     }
 
+    /// What the metadata of a GGUF file holds under `key`, of whatever type.
+    pub(crate) fn gguf_value(&self, key: &str) -> Option<&'a Meta> {
+        if self.is_gguf() { self.checkpoint.metadata.get(&self.key(key)) } else { None }
+    }
+
     /// An error about a setting, by its name in whichever file it comes from.
     pub(crate) fn wrong(&self, hf: &str, gguf: &str, what: impl Into<String>) -> Error {
         let (path, key) =
@@ -76,9 +84,11 @@ impl<'a> Settings<'a> {
         let at = |config: &'a Map<String, Value>, path: &str| {
             let mut steps = path.split('.');
             let first = config.get(steps.next()?)?;
-            steps.try_fold(first, |v, step| v.get(step)).filter(|v| !v.is_null())
+            steps.try_fold(first, |v, step| v.get(step))
         };
-        self.configs.iter().find_map(|c| hf.split('|').find_map(|path| at(c, path)))
+        let all = || self.configs.iter().flat_map(|c| hf.split('|').filter_map(|path| at(c, path)));
+        let default = || self.defaults.and_then(|c| hf.split('|').find_map(|path| at(c, path)));
+        all().find(|v| !v.is_null()).or_else(|| if all().next().is_some() { None } else { default() })
     }
 
     fn read<T>(&self, hf: &str, gguf: &str, json: impl Fn(&Value) -> Option<T>, meta: impl Fn(&str) -> Read<T>, kind: &str) -> Read<T> {
@@ -131,7 +141,7 @@ impl<'a> Settings<'a> {
     /// A count from 1 to `largest`, where there is one.
     fn optional_size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<Option<usize>> {
         let meta = |key: &str| Ok(self.checkpoint.metadata.unsigned(key)?);
-        let Some(n) = self.read(hf, gguf, Value::as_u64, meta, "a whole number")? else { return Ok(None) };
+        let Some(n) = self.read(hf, gguf, whole_number, meta, "a whole number")? else { return Ok(None) };
         match usize::try_from(n).ok().filter(|n| (1..=largest).contains(n)) {
             Some(n) => {
                 self.note(gguf, Meta::Unsigned(n as u64));
@@ -154,6 +164,14 @@ impl<'a> Settings<'a> {
     /// A size that need not be there.
     pub(crate) fn optional_size(&self, hf: &str, gguf: &str) -> Result<Option<usize>> {
         self.optional_size_to(hf, gguf, LARGEST)
+    }
+
+    /// Tokens back that layers with a window see; none where the setting is missing or zero.
+    pub(crate) fn window(&self) -> Result<Option<usize>> {
+        const KEYS: (&str, &str) = ("sliding_window", "attention.sliding_window");
+        let meta = |key: &str| Ok(self.checkpoint.metadata.unsigned(key)?);
+        let window = self.read(KEYS.0, KEYS.1, Value::as_u64, meta, "a whole number")?.filter(|n| *n > 0);
+        window.map(|n| usize::try_from(n).map_err(|_| self.wrong(KEYS.0, KEYS.1, format!("is {n}, which is too large")))).transpose()
     }
 
     /// A size with a default, which is noted too.
@@ -242,7 +260,7 @@ impl<'a> Settings<'a> {
 
     /// All layers. GGUF files count those that only predict further tokens (MTP) among them.
     pub(crate) fn all_layers(&self) -> Result<usize> {
-        const KEYS: (&str, &str) = ("num_hidden_layers", "block_count");
+        const KEYS: (&str, &str) = ("num_hidden_layers|num_layers", "block_count");
         let layers = self.size(KEYS.0, KEYS.1)?;
         let tensors = self.checkpoint.tensors.len();
         if layers > tensors {
@@ -292,6 +310,12 @@ impl<'a> Settings<'a> {
             None => Err(self.wrong(key, "", format!("should be a list, but is {}", short(value)))),
         }
     }
+}
+
+/// A whole number; or a list, one for each layer, that says the same for all.
+fn whole_number(value: &Value) -> Option<u64> {
+    let one = |list: &Vec<Value>| list.first().filter(|first| list.iter().all(|v| v == *first)).and_then(Value::as_u64);
+    value.as_u64().or_else(|| value.as_array().and_then(one))
 }
 
 const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, relu, relu2";

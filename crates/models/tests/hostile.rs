@@ -84,7 +84,6 @@ fn settings_that_are_not_known() -> Outcome {
         ("olmo", "clip_qkv", json!(-1.0), "`clip_qkv` is -1, but should be positive"),
         ("cohere", "use_qk_norm", json!(true), "`use_qk_norm` is true"),
         ("stablelm", "qk_layernorm", json!(true), "`qk_layernorm` is true"),
-        ("gemma2", "final_logit_softcapping", Value::Null, "`final_logit_softcapping` is missing, or null"),
         ("gemma2", "use_bidirectional_attention", json!(true), "only causal attention"),
         ("phi3", "rope_parameters", json!({ "rope_type": "yarn", "factor": 4.0 }), "is `yarn`, but only `default`"),
     ] {
@@ -103,7 +102,11 @@ fn settings_that_gguf_files_cannot_say() -> Outcome {
         ("starcoder2", "sliding_window", json!(8), "sliding window"),
         ("phi3", "sliding_window", json!(8), "sliding window"),
         ("gemma2", "query_pre_attn_scalar", json!(32), "another `query_pre_attn_scalar`"),
-        ("gemma2", "layer_types", json!(["full_attention", "sliding_attention", "full_attention"]), "one layer of 2"),
+        ("gemma2", "layer_types", json!(["full_attention", "sliding_attention", "full_attention"]), "do not come at a period"),
+        ("gemma2", "final_logit_softcapping", Value::Null, "does not bound scores or logits"),
+        ("gemma3_text", "layer_types", json!(["full_attention", "sliding_attention", "full_attention"]), "do not come at a period"),
+        ("exaone4", "max_position_embeddings", json!(500), "a model of 64 layers"),
+        ("olmoe", "max_position_embeddings", json!(500), "as many heads for keys"),
         ("nemotron", "hidden_act", json!("relu"), "mean `relu2`"),
     ] {
         let Some(folder) = varied(fixture, key, &value)? else { continue };

@@ -103,3 +103,76 @@ fn yarn_with_magnitudes_on_half_a_head() -> Outcome {
         "original_max_position_embeddings": 128, "partial_rotary_factor": 0.5 });
     check(parameters, &[1.0, 0.05125, 0.00025, 2.5e-05], 1.1557220, true)
 }
+
+/// `llama` with these parameters, for contexts of 512 tokens.
+fn of_512(parameters: Value) -> Outcome<tempfile::TempDir> {
+    folder("llama", |config, _| {
+        config.insert("max_position_embeddings".into(), 512.into());
+        config.insert("rope_parameters".into(), parameters);
+    })
+}
+
+/// The rotation for contexts of up to `context` tokens.
+fn rope_for(checkpoint: &Checkpoint, context: usize) -> Outcome<Rope> {
+    let mut model = load(checkpoint)?;
+    model.plan.fit_context(context);
+    Ok(rope(&model))
+}
+
+#[test]
+fn dynamic() -> Outcome {
+    let folder = of_512(json!({ "rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0 }))?;
+    let checkpoint = Checkpoint::open(folder.path())?;
+    let short = [1.0, 0.31622776, 0.1, 0.031622779, 0.0099999998, 0.0031622779, 0.001, 0.00031622779];
+    close(&rope(&load(&checkpoint)?), &short, 1.0);
+    close(&rope_for(&checkpoint, 512)?, &short, 1.0);
+    let long = [1.0, 0.25127375, 0.063138507, 0.015865048, 0.0039864704, 0.0010016954, 0.00025169979, 6.3245549e-05];
+    close(&rope_for(&checkpoint, 1024)?, &long, 1.0);
+    Ok(())
+}
+
+/// With `alpha`, as transformers' `modeling_hunyuan_v1_dense.py` has it: the same for all lengths.
+#[test]
+fn fixed_growth() -> Outcome {
+    let parameters = json!({ "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0 });
+    let expected = [1.0, 0.11787686, 0.013894955, 0.0016378937, 0.00019306978, 2.2758459e-05, 2.6826958e-06, 3.1622776e-07];
+    check(parameters, &expected, 1.0, true)
+}
+
+#[test]
+fn proportional() -> Outcome {
+    let parameters = json!({ "rope_type": "proportional", "rope_theta": 10000.0, "partial_rotary_factor": 0.25, "factor": 2.0 });
+    let folder = of_512(parameters)?;
+    let mut expected = [0.0; 8];
+    expected[..2].copy_from_slice(&[0.5, 0.15811388]);
+    close(&rope(&load(&Checkpoint::open(folder.path())?)?), &expected, 1.0);
+    Ok(())
+}
+
+/// Short contexts and long ones, from the folder and after a conversion to GGUF.
+#[test]
+fn longrope() -> Outcome {
+    let folder = of_512(json!({ "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 128,
+        "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 2.5, 3.0, 3.5], "long_factor": [1.0, 1.5, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0] }))?;
+    let checkpoint = Checkpoint::open(folder.path())?;
+    let file = folder.path().join("model.gguf");
+    convert(&checkpoint, &file, &Options::default(), &mut |_| {})?;
+    for checkpoint in [checkpoint, Checkpoint::open(&file)?] {
+        let short = [1.0, 0.28747976, 0.083333336, 0.02108185, 0.0049999999, 0.0012649111, 0.00033333333, 9.035079e-05];
+        close(&rope_for(&checkpoint, 128)?, &short, 1.1338934190276817);
+        let long = [1.0, 0.2108185, 0.050000001, 0.0079056947, 0.00125, 0.00019764237, 4.1666666e-05, 9.8821183e-06];
+        close(&rope_for(&checkpoint, 129)?, &long, 1.1338934190276817);
+    }
+    Ok(())
+}
+
+/// A list that is too short, or holds no numbers, is refused by name.
+#[test]
+fn wrong_factors() -> Outcome {
+    for factors in [json!([1.0, 2.0]), json!("long"), json!([1.0, 1.1, 1.2, 1.5, 2.0, 2.5, 3.0, -3.5])] {
+        let folder = of_512(json!({ "rope_type": "longrope", "short_factor": factors, "long_factor": factors }))?;
+        let error = load(&Checkpoint::open(folder.path())?).map(|_| ()).map_err(|e| e.to_string());
+        assert!(error.as_ref().is_err_and(|e| e.contains("short_factor") && e.contains("8 positive numbers")), "{error:?}");
+    }
+    Ok(())
+}

@@ -198,13 +198,17 @@ pub(crate) fn engine_at(
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer)?;
-    let model = model(&checkpoint, device, Loudness::Quiet)?;
-    let plan = model.plan.clone();
+    let mut model = model(&checkpoint, device, Loudness::Quiet)?;
     let wanted = context.ctx_size.map(|n| n as usize);
-    if let Some(n) = wanted.filter(|n| *n > plan.context) {
-        tracing::warn!("--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there", plan.context);
+    if let Some(n) = wanted.filter(|n| *n > model.plan.context) {
+        tracing::warn!(
+            "--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there",
+            model.plan.context
+        );
     }
-    let tokens = wanted.unwrap_or(plan.context.min(DEFAULT_CONTEXT));
+    let tokens = wanted.unwrap_or(model.plan.context.min(DEFAULT_CONTEXT));
+    model.plan.fit_context(tokens);
+    let plan = model.plan.clone();
     let limits = limits(&plan, tokens, sequences, sequences, device);
     let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
     // What recurrent layers keep is not known at the ends of pages.

@@ -23,6 +23,6 @@ pub use error::{Error, Result};
 pub use graph::{Graph, Resolve};
 pub use ops::{Attention, AttentionSpec, Binary, Check, Experts, Function, GatedDelta, Mask, Op, Operator, Route, Score};
 pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
-pub use rope::{Rope, RopeStyle};
+pub use rope::{Longer, Rope, RopeStyle, Stretch};
 pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};
 pub use weight::{Edit, Part, Weight};

@@ -108,6 +108,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Settles what depends on how long sequences may get: `context` tokens. To be called before a device loads the plan; without
+    /// it, sequences are taken to stay as short as the model was first made for.
+    pub fn fit_context(&mut self, context: usize) {
+        for op in &mut self.ops {
+            if let Op::ApplyRope(op) = op {
+                op.rope.fit_context(context);
+            }
+        }
+    }
     /// The shape of a value.
     pub fn value(&self, v: Value) -> &ValueInfo {
         &self.values[v.0 as usize]

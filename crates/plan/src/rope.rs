@@ -21,9 +21,58 @@ pub struct Rope {
     pub frequencies: Vec<f32>,
     /// Factor on the rotated dimensions (YaRN's attention factor); 1 for most.
     pub scale: f32,
+    /// What changes where sequences may get longer than the model was first made for. Devices need not look:
+    /// [`Plan::fit_context`](crate::Plan::fit_context) settles it before loading.
+    pub longer: Option<Longer>,
+}
+
+/// A rotation that depends on how long sequences may get.
+///
+/// Reference implementations look at each sequence's length anew, though its keys were turned when it was shorter. Here the longest
+/// context that an executable is made for decides once, so that all keys and queries of a sequence are turned alike.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Longer {
+    /// Tokens up to which nothing changes.
+    pub beyond: usize,
+    /// What changes.
+    pub stretch: Stretch,
+}
+
+/// How a rotation changes for longer contexts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Stretch {
+    /// Other frequencies and another scale (LongRoPE, Ding et al. 2024, arXiv:2402.13753).
+    Other {
+        /// Radians per position, one for each pair.
+        frequencies: Vec<f32>,
+        /// Factor on the rotated dimensions.
+        scale: f32,
+    },
+    /// A base that grows with the context: `base * (factor * context / beyond - factor + 1)^(dims / (dims - 2))` (dynamic NTK, as
+    /// transformers' `modeling_rope_utils.py` has it).
+    Base {
+        /// The base up to `beyond`.
+        base: f32,
+        /// The growth.
+        factor: f32,
+    },
 }
 
 impl Rope {
+    /// Becomes what it is for contexts of up to `context` tokens.
+    pub fn fit_context(&mut self, context: usize) {
+        let Some(longer) = self.longer.take_if(|longer| context > longer.beyond) else { return };
+        match longer.stretch {
+            Stretch::Other { frequencies, scale } => (self.frequencies, self.scale) = (frequencies, scale),
+            Stretch::Base { base, factor } => {
+                let (dims, factor) = (self.dims() as f64, f64::from(factor));
+                let growth = factor * context as f64 / longer.beyond as f64 - (factor - 1.0);
+                let base = f64::from(base) * growth.powf(dims / (dims - 2.0));
+                self.frequencies = Self::frequencies(base as f32, self.dims());
+            }
+        }
+    }
+
     /// Dimensions of a head that turn; those after them pass unchanged.
     pub fn dims(&self) -> usize {
         self.frequencies.len() * 2

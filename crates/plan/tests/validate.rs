@@ -87,7 +87,7 @@ fn row_ops() {
     };
     let norm = |dim, shape: &[usize]| Build::with(8, |b, out| RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
     let rope = |head, pairs| {
-        let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0 };
+        let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0, longer: None };
         Build::with(8, |_, out| ApplyRope { x: X, head, rope, out })
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });

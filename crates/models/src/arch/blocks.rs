@@ -131,7 +131,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// With RMSNorm. All factors are 1.
     pub(crate) fn read(s: &Settings<'_>) -> Result<Self> {
-        Self::with_norm(s, Norm::Rms, s.epsilon("rms_norm_eps", "attention.layer_norm_rms_epsilon")?)
+        Self::with_norm(s, Norm::Rms, s.epsilon("rms_norm_eps|layer_norm_epsilon", "attention.layer_norm_rms_epsilon")?)
     }
 
     /// With LayerNorm, whose epsilon `config.json` calls `eps`. All factors are 1.
@@ -165,6 +165,11 @@ impl Decoder {
         let x = g.layers(self.layers, x, layer);
         let x = g.select(x);
         let x = self.norm(g, x, "output_norm");
+        self.logits(g, x)
+    }
+
+    /// The logits of the last layer's normalised output.
+    pub(crate) fn logits(&self, g: &mut Graph<'_>, x: Value) -> Value {
         let logits = g.head(x);
         let logits = g.scale(logits, self.logit_scale);
         let Some(cap) = self.logit_softcap else { return logits };
@@ -187,6 +192,13 @@ impl Decoder {
         let z = feed_forward(g, h);
         let x = g.add(x, y);
         g.add(x, z)
+    }
+
+    /// `x + norm(f(x))`.
+    pub(crate) fn residual_after(&self, g: &mut Graph<'_>, x: Value, norm: &str, f: impl FnOnce(&mut Graph<'_>, Value) -> Value) -> Value {
+        let y = f(g, x);
+        let y = self.norm(g, y, norm);
+        g.add(x, y)
     }
 
     /// `x + f(norm(x))`.
@@ -247,7 +259,7 @@ impl Heads {
         Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, biased })
     }
 
-    /// Attention over `x`. Queries, keys and values come of one matrix, `attn_qkv`, where the checkpoint has it. Queries and keys pass `prepare` (norms, rotation), which gets their name.
+    /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
     pub(crate) fn attention(
         &self,
         g: &mut Graph<'_>,
@@ -255,6 +267,13 @@ impl Heads {
         mask: Mask,
         prepare: impl Fn(&mut Graph<'_>, Value, &str) -> Value,
     ) -> Value {
+        let [q, k, v] = self.project(g, x);
+        let (q, k) = (prepare(g, q, "attn_q"), prepare(g, k, "attn_k"));
+        self.mix(g, [q, k, v], mask, g.width(x))
+    }
+
+    /// Queries, keys and values of `x`, of one matrix `attn_qkv` where the checkpoint has it.
+    pub(crate) fn project(&self, g: &mut Graph<'_>, x: Value) -> [Value; 3] {
         let width = g.width(x);
         let project = |g: &mut Graph<'_>, name: &str, heads: usize| {
             if self.biased {
@@ -265,7 +284,7 @@ impl Heads {
         };
         let counts = [self.heads, self.kv_heads, self.kv_heads];
         let total = counts.iter().sum::<usize>();
-        let [q, k, v] = if g.has("attn_qkv.weight", &[total * self.head, width]) {
+        if g.has("attn_qkv.weight", &[total * self.head, width]) {
             let all = project(g, "attn_qkv", total);
             let mut start = 0;
             counts.map(|heads| {
@@ -275,9 +294,11 @@ impl Heads {
             })
         } else {
             [project(g, "attn_q", counts[0]), project(g, "attn_k", counts[1]), project(g, "attn_v", counts[2])]
-        };
-        let q = prepare(g, q, "attn_q");
-        let k = prepare(g, k, "attn_k");
+        }
+    }
+
+    /// The output, `width` wide, of prepared queries, keys and values.
+    pub(crate) fn mix(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask, width: usize) -> Value {
         let spec =
             AttentionSpec { mask, scale: self.scale, softcap: self.softcap, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) };
         let y = g.attention(q, k, v, &spec);
@@ -295,16 +316,8 @@ pub(crate) fn masks(s: &Settings<'_>, layers: usize, window: Option<usize>, firs
     Ok(masks)
 }
 
-/// Each `period`th of `layers` sees all, the others `window` tokens, unless `layer_types` says otherwise, as GGUF files cannot.
-pub(crate) fn periodic_masks(s: &Settings<'_>, layers: usize, window: usize, period: usize) -> Result<Vec<Mask>> {
-    let usual: Vec<Mask> = (1..=layers).map(|i| if i % period == 0 { Mask::Causal } else { Mask::Window(window) }).collect();
-    let masks = listed_masks(s, layers, Mask::Window(window))?.unwrap_or_else(|| usual.clone());
-    s.hf_only(masks != usual, &format!("its windows do not leave out one layer of {period}"));
-    Ok(masks)
-}
-
 /// The list `layer_types`, where there is one.
-fn listed_masks(s: &Settings<'_>, layers: usize, windowed: Mask) -> Result<Option<Vec<Mask>>> {
+pub(crate) fn listed_masks(s: &Settings<'_>, layers: usize, windowed: Mask) -> Result<Option<Vec<Mask>>> {
     const KEY: &str = "layer_types";
     let one = |kind: &serde_json::Value| match kind.as_str() {
         Some("full_attention") => Ok(Mask::Causal),
@@ -356,18 +369,22 @@ pub(crate) struct Moe {
     inner: usize,
     /// Whether the weights of the chosen are made to sum to one.
     normalize: bool,
-    /// Width of the shared expert.
+    /// Width of the expert that all tokens ask.
     shared: Option<usize>,
+    /// Whether the shared expert has a gate.
+    shared_gate: bool,
     act: Function,
 }
+
+const EXPERTS_PER_TOKEN: (&str, &str) = ("num_experts_per_tok|moe_topk", "expert_used_count");
 
 impl Moe {
     /// `normalize`: what the architecture does where the configuration does not say; GGUF files never say.
     pub(crate) fn read(s: &Settings<'_>, normalize: bool, shared: bool) -> Result<Self> {
         let experts = s.size_to("num_experts|num_local_experts|n_routed_experts", "expert_count", 1 << 14)?;
-        let top_k = s.size("num_experts_per_tok", "expert_used_count")?;
+        let top_k = s.size(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1)?;
         if top_k > experts {
-            return Err(s.wrong("num_experts_per_tok", "expert_used_count", format!("is {top_k}, but there are {experts} experts")));
+            return Err(s.wrong(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1, format!("is {top_k}, but there are {experts} experts")));
         }
         let normalizes = s.implied("norm_topk_prob", normalize)?;
         s.hf_only(normalizes != normalize, "GGUF files of its architecture mean the other value of `norm_topk_prob`");
@@ -376,7 +393,12 @@ impl Moe {
             Some(inner) => inner,
             None => s.size("intermediate_size", "feed_forward_length")?,
         };
-        Ok(Self { experts, top_k, inner, normalize: normalizes, shared, act: s.activation("silu")? })
+        Ok(Self { experts, top_k, inner, normalize: normalizes, shared, shared_gate: true, act: s.activation("silu")? })
+    }
+
+    /// The same with an expert of `width` that all tokens ask, whose answer is added as it is.
+    pub(crate) fn with_shared(self, width: usize) -> Self {
+        Self { shared: Some(width), shared_gate: false, ..self }
     }
 
     pub(crate) fn build(&self, g: &mut Graph<'_>, x: Value) -> Value {
@@ -388,6 +410,9 @@ impl Moe {
         let y = g.experts(x, route, self.experts, self.inner, self.act);
         let Some(inner) = self.shared else { return y };
         let shared = g.gated_ffn_named(x, ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"], inner, self.act);
+        if !self.shared_gate {
+            return g.add(y, shared);
+        }
         let gate = g.linear(x, "ffn_gate_inp_shexp", 1);
         let gate = g.apply(gate, Function::Sigmoid);
         let shared = g.mul(shared, gate);

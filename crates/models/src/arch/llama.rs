@@ -7,6 +7,7 @@ use super::{Arch, blocks::*};
 use crate::{
     Result,
     names::{Entry, tensor},
+    rope::Rotary,
     settings::Settings,
 };
 use onebit_plan::{Graph, RopeStyle, Value};
@@ -43,18 +44,22 @@ const MIXTRAL_EXPERTS: &[Entry] = &[
 ];
 
 /// In what the families differ.
-struct Family {
+pub(super) struct Family {
     /// The activation that GGUF files imply.
-    act: &'static str,
+    pub(super) act: &'static str,
     /// Whether the feed-forward layer has a gate.
-    gated: bool,
+    pub(super) gated: bool,
     /// Layers that do not turn queries and keys.
-    without_positions: Vec<usize>,
+    pub(super) without_positions: Vec<usize>,
+    /// How queries and keys turn.
+    pub(super) rotary: Rotary,
+    /// The setting that says whether queries, keys and values have biases.
+    pub(super) bias: &'static str,
 }
 
 impl Default for Family {
     fn default() -> Self {
-        Self { act: "silu", gated: true, without_positions: vec![] }
+        Self { act: "silu", gated: true, without_positions: vec![], rotary: Rotary::new(RopeStyle::Pairs), bias: "attention_bias" }
     }
 }
 
@@ -70,10 +75,10 @@ fn without_positions(s: &Settings<'_>) -> Result<Vec<usize>> {
     Ok(chosen)
 }
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
+pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let c = Decoder::read(s)?;
-    let heads = Heads::read(s, c.width)?;
-    let rope = s.rope(heads.head, RopeStyle::Pairs)?;
+    let heads = Heads { biased: s.implied(family.bias, false)?, ..Heads::read(s, c.width)? };
+    let rope = s.rotary(heads.head, family.rotary)?;
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation(family.act)?;
     let window = if s.implied("use_sliding_window", true)? { s.optional_size("sliding_window", "")? } else { None };

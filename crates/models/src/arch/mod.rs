@@ -2,13 +2,20 @@
 
 mod blocks;
 mod cohere;
+mod ernie4_5;
+mod exaone;
+mod exaone4;
 mod gemma;
+mod gemma2;
 mod glm;
 mod granite;
+mod hunyuan;
 mod llama;
+mod nanochat;
 mod nemotron;
 mod olmo;
 mod olmo2;
+mod olmoe;
 mod phi3;
 mod qwen2;
 mod qwen3;
@@ -16,6 +23,7 @@ mod qwen3_5;
 mod seed_oss;
 mod stablelm;
 mod starcoder2;
+mod windows;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
@@ -51,7 +59,17 @@ static ALL: &[&Arch] = &[
     &glm::GLM4,
     &seed_oss::SEED_OSS,
     &gemma::GEMMA,
-    &gemma::GEMMA2,
+    &olmoe::OLMOE,
+    &gemma2::GEMMA2,
+    &gemma2::VAULTGEMMA,
+    &gemma2::GEMMA3,
+    &ernie4_5::ERNIE4_5,
+    &ernie4_5::HELIUM,
+    &exaone::EXAONE,
+    &exaone4::EXAONE4,
+    &hunyuan::HUNYUAN,
+    &hunyuan::HUNYUAN_MOE,
+    &nanochat::NANOCHAT,
     &granite::GRANITE,
     &granite::GRANITE_MOE,
     &granite::HYPERCLOVAX,

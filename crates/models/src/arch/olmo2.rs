@@ -1,38 +1,46 @@
 //! OLMo 2 (Team OLMo 2024, arXiv:2501.00656): Llama with its norms after attention and feed-forward layer instead of before,
-//! and with queries and keys normalised over all heads at once.
+//! and with queries and keys normalised over all heads at once. OLMo 3 (Team Olmo 2025, arXiv:2512.13961) looks back over a window in
+//! three of four layers, whose rotation is not stretched with the context. Reference: transformers' `models/olmo2`, `olmo3`.
 
-use super::{Arch, blocks::*};
+use super::{Arch, blocks::*, windows::periodic_masks};
 use crate::{
     Result,
     names::{Entry, tensor},
+    rope::{RopeKeys, Rotary},
     settings::Settings,
 };
-use onebit_plan::{Graph, Mask, RopeStyle, Value};
+use onebit_plan::{Graph, Mask, Value};
 
 pub(crate) static OLMO2: Arch =
-    Arch { hf: &["olmo2"], gguf: &["olmo2"], tensors: &[TRUNK, POST_NORMS, ATTENTION, QK_NORMS, FFN], ignored: &[], plan };
+    Arch { hf: &["olmo2", "olmo3"], gguf: &["olmo2"], tensors: &[TRUNK, POST_NORMS, ATTENTION, QK_NORMS, FFN], ignored: &[], plan };
 
-const POST_NORMS: &[Entry] = &[
+pub(super) const POST_NORMS: &[Entry] = &[
     tensor("blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"),
     tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_feedforward_layernorm"),
 ];
 
+/// The rotation of layers that see the whole context, and, in OLMo 3, of those that do not.
+const FULL: Rotary = Rotary { base: 500_000.0, ..Rotary::HALVES };
+const SLIDING: Rotary =
+    Rotary { keys: RopeKeys { base: RopeKeys::FULL.base, gguf_base: RopeKeys::FULL.gguf_base, ..RopeKeys::SLIDING }, ..FULL };
+
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    let rope = s.rope(heads.head, RopeStyle::Halves)?;
+    let masks = periodic_masks(s, c.layers, 4)?;
+    let sliding = s.rotary(heads.head, SLIDING)?;
+    let full = s.rotary(heads.head, FULL)?;
+    let base = |kind: &str| s.json(&format!("rope_parameters.{kind}.rope_theta"));
+    s.hf_only(base("sliding_attention") != base("full_attention"), "its kinds of layers turn by different bases");
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation("silu")?;
-    let prepare = |g: &mut Graph<'_>, q, name: &str| {
-        let q = g.rms_norm(q, &format!("{name}_norm"), c.eps);
-        g.rope(q, heads.head, &rope)
-    };
-    Ok(c.build(g, |g, _, x| {
-        let y = heads.attention(g, x, Mask::Causal, prepare);
-        let y = g.rms_norm(y, "post_attention_norm", c.eps);
-        let x = g.add(x, y);
-        let y = g.gated_ffn(x, inner, act);
-        let y = g.rms_norm(y, "post_ffw_norm", c.eps);
-        g.add(x, y)
+    Ok(c.build(g, |g, layer, x| {
+        let rope = if masks[layer] == Mask::Causal { &full } else { &sliding };
+        let prepare = |g: &mut Graph<'_>, q, name: &str| {
+            let q = g.rms_norm(q, &format!("{name}_norm"), c.eps);
+            g.rope(q, heads.head, rope)
+        };
+        let x = c.residual_after(g, x, "post_attention_norm", |g, x| heads.attention(g, x, masks[layer], prepare));
+        c.residual_after(g, x, "post_ffw_norm", |g, x| g.gated_ffn(x, inner, act))
     }))
 }

@@ -1,4 +1,5 @@
-//! Phi-3 (Abdin et al. 2024, arXiv:2404.14219) and Phi-4: Llama with queries, keys and values of one matrix, and gate and up of another.
+//! Phi-3 (Abdin et al. 2024, arXiv:2404.14219) and Phi-4: Llama with queries, keys and values of one matrix, gate and up of
+//! another, and LongRoPE.
 
 use super::{Arch, blocks::*};
 use crate::{Result, settings::Settings};
@@ -10,17 +11,19 @@ pub(crate) static PHI3: Arch =
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    // LongRoPE has other frequencies beyond a length. Old configurations call it `su`, and even `yarn`.
-    const SCALING: &str = "rope_parameters.rope_type|rope_scaling.rope_type|rope_scaling.type";
-    let scaling = s.text_or(SCALING, "", "default")?;
-    if scaling != "default" {
-        return Err(s.wrong("rope_type", "", format!("is `{scaling}`, but only `default` is known here for Phi-3")));
+    // Old configurations call LongRoPE `su`, and even `yarn`; no other way to stretch a context was published.
+    const PARAMETERS: [&str; 2] = ["rope_parameters", "rope_scaling"];
+    let parameter = |name: &str| PARAMETERS.map(|object| format!("{object}.{name}")).join("|");
+    let kind = s.text_or(&format!("{}|{}", parameter("rope_type"), parameter("type")), "", "default")?;
+    if kind != "default" && s.json(&parameter("long_factor")).is_none() {
+        let what = format!("is `{kind}`, but only `default`, and LongRoPE with its factors, are known here for Phi-3");
+        return Err(s.wrong("rope_type", "", what));
     }
     let rope = s.rope(heads.head, RopeStyle::Halves)?;
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation("silu")?;
     // Some GGUF files state a window, which llama.cpp does not heed.
-    let masks = masks(s, c.layers, if s.is_gguf() { None } else { s.optional_size("sliding_window", "")? }, 0)?;
+    let masks = masks(s, c.layers, if s.is_gguf() { None } else { s.window()? }, 0)?;
     Ok(c.build(g, |g, layer, x| {
         let turn = |g: &mut Graph<'_>, q, _: &str| g.rope(q, heads.head, &rope);
         let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, masks[layer], turn));

@@ -73,8 +73,7 @@ struct Shape {
 impl Bench {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let checkpoint = open::checkpoint(&self.model, loudness)?;
-        let model = open::model(&checkpoint, &self.device, loudness)?;
-        let plan = model.plan.clone();
+        let mut model = open::model(&checkpoint, &self.device, loudness)?;
         let mut shapes = vec![];
         for &depth in &self.depth {
             shapes.extend(self.prompt.iter().filter(|p| **p > 0).map(|&tokens| Shape { sequences: 1, depth, tokens, prompt: true }));
@@ -84,6 +83,8 @@ impl Bench {
         }
         let sequences = shapes.iter().map(|s| s.sequences).max().unwrap_or(1);
         let context = shapes.iter().map(|s| s.depth + s.tokens).max().unwrap_or(1);
+        model.plan.fit_context(context);
+        let plan = model.plan.clone();
         let limits = Limits { slots: sequences, ..open::limits(&plan, context, sequences, sequences, &self.device) };
         let mut executable = open::executable(model, &self.device, &limits, loudness)?;
         let mut rows = vec![];

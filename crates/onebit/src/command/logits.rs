@@ -42,7 +42,8 @@ impl Logits {
         if ids.is_empty() {
             return Err(Usage("there is no token".into()).into());
         }
-        let model = open::model(&checkpoint, &self.device, loudness)?;
+        let mut model = open::model(&checkpoint, &self.device, loudness)?;
+        model.plan.fit_context(ids.len());
         let vocabulary = model.plan.vocabulary;
         if let Some(id) = ids.iter().find(|id| **id as usize >= vocabulary) {
             return Err(Usage(format!("token {id} is not in the vocabulary of {vocabulary}")).into());

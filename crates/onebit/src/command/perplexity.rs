@@ -179,7 +179,8 @@ struct Reader {
 
 impl Reader {
     fn open(checkpoint: &Checkpoint, window: usize, device: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Self> {
-        let model = open::model(checkpoint, device, loudness)?;
+        let mut model = open::model(checkpoint, device, loudness)?;
+        model.plan.fit_context(window);
         let vocabulary = model.plan.vocabulary;
         let limits = Limits { batch: STEP, slots: 1, ..open::limits(&model.plan, window, 1, STEP, device) };
         let pages = (0..limits.pages as u32).collect();

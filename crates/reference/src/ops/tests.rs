@@ -30,7 +30,7 @@ fn norms() {
 #[test]
 fn rotation_of_part_of_a_head() {
     let x = v(12, 1.0);
-    let turn = |style| rope(&x, 6, &Rope { style, frequencies: vec![1.0, 0.1], scale: 1.5 }, 3);
+    let turn = |style| rope(&x, 6, &Rope { style, frequencies: vec![1.0, 0.1], scale: 1.5, longer: None }, 3);
     let pairs = [
         -1.4594906,
         -1.2944885,
