@@ -1,5 +1,6 @@
 //! What the absence of a setting means: transformers saves only what differs from the defaults of the configuration's class, so some
-//! published checkpoints state little. Source: transformers' `configuration_*.py`, by `model_type`.
+//! published checkpoints state little. Source: transformers' `configuration_*.py`, by `model_type`. Recurrent models state no context,
+//! as they take any; the number here is what llama.cpp's converter writes for them.
 
 use serde_json::{Map, Value};
 use std::sync::LazyLock;

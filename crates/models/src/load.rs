@@ -30,9 +30,9 @@ pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let (arch, name) = Arch::find(checkpoint)?;
     refuse_unknown_forms(checkpoint)?;
     let settings = Settings::new(checkpoint, arch);
-    let names = Names::new(checkpoint, arch, settings.tied()?);
+    let names = Names::new(checkpoint, arch, settings.tied(arch.hf)?);
     let vocabulary = settings.vocabulary(names.rows("token_embd.weight"))?;
-    let context = settings.size_to("max_position_embeddings", "context_length", 1 << 31)?;
+    let context = settings.context()?;
     let mut graph = Graph::new(name, vocabulary, context, &names);
     let logits = (arch.plan)(&settings, &mut graph)?;
     let model = graph.finish(logits).and_then(|model| names.output_found(&model).map(|()| model));

@@ -33,14 +33,20 @@ struct Fused {
 pub(crate) struct Entry {
     gguf: &'static str,
     hf: &'static str,
+    /// Another name on the Hub.
+    other: Option<&'static str>,
+    /// On the Hub the rows of these follow.
+    then: &'static [&'static str],
     fused: Option<Fused>,
     edit: Edit,
+    /// Whether GGUF files hold the vector as a matrix of one column.
+    pub(crate) column: bool,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
 }
 
 /// A module's name in GGUF files and in Hugging Face directories.
 pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
-    Entry { gguf, hf, fused: None, edit: Edit::None, order: None }
+    Entry { gguf, hf, other: None, then: &[], fused: None, edit: Edit::None, column: false, order: None }
 }
 
 /// A module that GGUF files hold, and Hugging Face directories as run `index` of the `count` equal runs of rows of each matrix of
@@ -58,6 +64,26 @@ impl Entry {
     /// Hugging Face stores the logarithm of the negated weight.
     pub(crate) const fn neg_exp(mut self) -> Self {
         self.edit = Edit::NegExp;
+        self
+    }
+    /// Hugging Face stores the weight before a softplus.
+    pub(crate) const fn softplus(mut self) -> Self {
+        self.edit = Edit::Softplus;
+        self
+    }
+    /// GGUF files hold the vector as a matrix of one column.
+    pub(crate) const fn column(mut self) -> Self {
+        self.column = true;
+        self
+    }
+    /// Another name that it may have in a Hugging Face directory.
+    pub(crate) const fn or(mut self, hf: &'static str) -> Self {
+        self.other = Some(hf);
+        self
+    }
+    /// In a Hugging Face directory it is several tensors, of which these follow the first, row after row.
+    pub(crate) const fn then(mut self, hf: &'static [&'static str]) -> Self {
+        self.then = hf;
         self
     }
     /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of another tensor, whose full
@@ -88,7 +114,14 @@ const BESIDE_TEXT: &[&str] =
 const OUTPUT: &str = "output.weight";
 
 /// Ways to write `model.` and what stands outside of it.
-const PREFIXES: [(&str, &str); 4] = [("model.", ""), ("model.language_model.", ""), ("language_model.model.", "language_model."), ("", "")];
+const PREFIXES: [(&str, &str); 6] = [
+    ("model.", ""),
+    ("backbone.", ""),
+    ("rwkv.", ""),
+    ("model.language_model.", ""),
+    ("language_model.model.", "language_model."),
+    ("", ""),
+];
 
 /// Finds weights in a checkpoint.
 pub(crate) struct Names<'a> {
@@ -132,13 +165,20 @@ impl<'a> Names<'a> {
         name.replace("{}", layer)
     }
 
+    /// The name of a module's tensor that the checkpoint has; the first where it has none.
+    fn hf_name(&self, entry: &Entry, layer: &str, suffix: &str) -> String {
+        let first = self.hf(entry.hf, layer) + suffix;
+        let other = || entry.other.map(|hf| self.hf(hf, layer) + suffix).filter(|n| self.checkpoint.tensor(n).is_some());
+        if self.checkpoint.tensor(&first).is_some() { first } else { other().unwrap_or(first) }
+    }
+
     /// Rows of the tensor behind a plan's name.
     pub(crate) fn rows(&self, name: &str) -> Option<usize> {
         match self.checkpoint.source {
             Source::Gguf => self.checkpoint.tensor(name).map(Tensor::rows),
             Source::HuggingFace => {
                 let (entry, layer, suffix) = self.entry(name)?;
-                self.checkpoint.tensor(&(self.hf(entry.hf, layer) + suffix)).map(Tensor::rows)
+                self.checkpoint.tensor(&self.hf_name(entry, layer, suffix)).map(Tensor::rows)
             }
         }
     }
@@ -149,13 +189,16 @@ impl<'a> Names<'a> {
             return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
         };
         let gguf = self.checkpoint.source == Source::Gguf;
-        let file_name = if gguf { name.to_string() } else { self.hf(entry.hf, layer) + suffix };
+        let file_name = if gguf { name.to_string() } else { self.hf_name(entry, layer, suffix) };
         let parts = match file_name.contains("{e}") {
             true => self.expert_parts(&file_name, shape.first().copied().unwrap_or(0)),
-            false => self.checkpoint.tensor(&file_name).map(|t| vec![whole(t)]),
+            false => {
+                let rest = entry.then.iter().filter(|_| !gguf).map(|hf| self.hf(hf, layer) + suffix);
+                std::iter::once(file_name).chain(rest).map(|name| self.checkpoint.tensor(&name).map(whole)).collect()
+            }
         };
         let parts = match (parts, entry.fused) {
-            (None, Some(fused)) => {
+            (None, Some(fused)) if suffix != ".bias" => {
                 self.fused_parts(&fused, if gguf { fused.gguf.replace("{}", layer) } else { self.hf(fused.hf, layer) })?
             }
             (parts, _) => parts,
@@ -255,12 +298,11 @@ fn split_layer(name: &str) -> (String, &str) {
     }
 }
 
-/// Whether `name` fits `pattern`, in which one `*` stands for anything.
+/// Whether `name` fits `pattern`, in which `*` stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        Some((start, end)) => name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end),
-        None => pattern == name,
-    }
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(start) else { return false };
+    (0..=name.len()).filter(|i| name.is_char_boundary(*i)).any(|i| matches(rest, &name[i..]))
 }
 
 #[cfg(test)]
@@ -271,6 +313,7 @@ mod tests {
     fn patterns() {
         assert!(matches("mtp.*", "mtp.layers.0.weight") && !matches("mtp.*", "model.mtp.x"));
         assert!(matches("*.inv_freq", "a.inv_freq") && !matches("*.inv_freq", "inv_freq"));
+        assert!(matches("a.*.c.*", "a.b.c.d") && !matches("a.*.c.*", "a.b.d.c"));
         assert!(matches("exact", "exact") && !matches("exact", "exactly"));
         assert_eq!(split_layer("blk.12.ssm_a"), ("blk.{}.ssm_a".into(), "12"));
         assert_eq!(split_layer("output.weight"), ("output.weight".into(), ""));

@@ -140,8 +140,7 @@ impl<'a> Settings<'a> {
 
     /// A count from 1 to `largest`, where there is one.
     fn optional_size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<Option<usize>> {
-        let meta = |key: &str| Ok(self.checkpoint.metadata.unsigned(key)?);
-        let Some(n) = self.read(hf, gguf, whole_number, meta, "a whole number")? else { return Ok(None) };
+        let Some(n) = self.read(hf, gguf, whole_number, |key| self.unsigned(key), "a whole number")? else { return Ok(None) };
         match usize::try_from(n).ok().filter(|n| (1..=largest).contains(n)) {
             Some(n) => {
                 self.note(gguf, Meta::Unsigned(n as u64));
@@ -149,6 +148,38 @@ impl<'a> Settings<'a> {
             }
             None => Err(self.wrong(hf, gguf, format!("is {n}; from 1 to {largest} are allowed"))),
         }
+    }
+
+    /// A whole number in GGUF metadata. Hybrids have a list with one for each layer, zero where a layer has no use for it: then it
+    /// is what all others agree on.
+    fn unsigned(&self, key: &str) -> Read<u64> {
+        let Some(Meta::Integers(list)) = self.checkpoint.metadata.get(key) else { return Ok(self.checkpoint.metadata.unsigned(key)?) };
+        let mut used = list.iter().filter(|n| **n != 0);
+        let n = used.next().copied().unwrap_or(0);
+        match u64::try_from(n) {
+            Ok(n) if used.all(|m| u64::try_from(*m) == Ok(n)) => Ok(Some(n)),
+            _ => {
+                let what = "has different numbers for different layers, which is not known".into();
+                Err(Error::Setting { path: self.checkpoint.path.clone(), key: key.into(), what })
+            }
+        }
+    }
+
+    /// A list of integers in GGUF metadata, one for each layer.
+    pub(crate) fn integers(&self, gguf: &str) -> Option<&'a [i64]> {
+        match self.checkpoint.metadata.get(&self.key(gguf)) {
+            Some(Meta::Integers(list)) if self.is_gguf() => Some(list),
+            _ => None,
+        }
+    }
+
+    /// A count that may be zero, with a default, which is noted too.
+    pub(crate) fn count_or(&self, hf: &str, gguf: &str, default: usize) -> Result<usize> {
+        let n = self.read(hf, gguf, Value::as_u64, |key| self.unsigned(key), "a whole number")?.unwrap_or(default as u64);
+        let n = usize::try_from(n).ok().filter(|n| *n <= LARGEST);
+        let n = n.ok_or_else(|| self.wrong(hf, gguf, format!("is larger than {LARGEST}")))?;
+        self.note(gguf, Meta::Unsigned(n as u64));
+        Ok(n)
     }
 
     /// A count from 1 to `largest`.
@@ -247,10 +278,13 @@ impl<'a> Settings<'a> {
 
     /// The activation function, by its name in `config.json`; GGUF implies it by the architecture's name.
     pub(crate) fn activation(&self, gguf: &str) -> Result<Function> {
-        const HF: &str = "hidden_act|hidden_activation|activation_function";
-        let name = if self.is_gguf() { gguf.to_string() } else { self.text_or(HF, "", gguf)? };
-        let f = function(&name)
-            .ok_or_else(|| self.wrong("hidden_act", "", format!("is `{name}`, which is not known; known are {FUNCTIONS}")))?;
+        self.activation_of("hidden_act|hidden_activation|activation_function", gguf)
+    }
+
+    /// The activation function that `config.json` names under the key `hf`.
+    pub(crate) fn activation_of(&self, hf: &str, gguf: &str) -> Result<Function> {
+        let name = if self.is_gguf() { gguf.to_string() } else { self.text_or(hf, "", gguf)? };
+        let f = function(&name).ok_or_else(|| self.wrong(hf, "", format!("is `{name}`, which is not known; known are {FUNCTIONS}")))?;
         self.hf_only(
             Some(f) != function(gguf),
             &format!("its activation is `{name}`, where GGUF files of `{}` mean `{gguf}`", self.gguf_name),
@@ -261,7 +295,15 @@ impl<'a> Settings<'a> {
     /// All layers. GGUF files count those that only predict further tokens (MTP) among them.
     pub(crate) fn all_layers(&self) -> Result<usize> {
         const KEYS: (&str, &str) = ("num_hidden_layers|num_layers", "block_count");
-        let layers = self.size(KEYS.0, KEYS.1)?;
+        // Some hybrids state their layers by the list of them only.
+        let listed = self.json("layers_block_type").and_then(Value::as_array).map(Vec::len);
+        let layers = match listed.filter(|_| !self.is_gguf() && self.json(KEYS.0).is_none()) {
+            Some(listed) => {
+                self.note(KEYS.1, Meta::Unsigned(listed as u64));
+                listed
+            }
+            None => self.size(KEYS.0, KEYS.1)?,
+        };
         let tensors = self.checkpoint.tensors.len();
         if layers > tensors {
             return Err(self.wrong(KEYS.0, KEYS.1, format!("is {layers}, more than there are tensors ({tensors})")));
@@ -282,6 +324,11 @@ impl<'a> Settings<'a> {
         Ok(self.checkpoint.metadata.unsigned(&self.key(gguf))?.map_or(0, |n| n.min(LARGEST as u64) as usize))
     }
 
+    /// Tokens of context that the model was made for.
+    pub(crate) fn context(&self) -> Result<usize> {
+        self.size_to("max_position_embeddings|model_max_length|context_length", "context_length", 1 << 31)
+    }
+
     /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree; what GGUF files
     /// state is not always true, and llama.cpp does not look at it.
     pub(crate) fn vocabulary(&self, embedding_rows: Option<usize>) -> Result<usize> {
@@ -293,8 +340,9 @@ impl<'a> Settings<'a> {
     }
 
     /// Whether the output matrix is the embedding table, where the checkpoint says so.
-    pub(crate) fn tied(&self) -> Result<Option<bool>> {
-        if self.is_gguf() || self.json("tie_word_embeddings").is_none() {
+    pub(crate) fn tied(&self, names: &[&str]) -> Result<Option<bool>> {
+        // Nemotron-H has an output matrix whatever its checkpoints say.
+        if names.contains(&"nemotron_h") || self.is_gguf() || self.json("tie_word_embeddings").is_none() {
             Ok(None)
         } else {
             self.bool_or("tie_word_embeddings", "", false).map(Some)

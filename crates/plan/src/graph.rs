@@ -19,6 +19,8 @@ pub struct Graph<'a> {
     weights: Vec<Weight>,
     found: HashMap<String, WeightId>,
     layer: Option<usize>,
+    /// The layer whose weights are named.
+    names: Option<usize>,
     fault: Option<Error>,
 }
 
@@ -37,7 +39,7 @@ impl<'a> Graph<'a> {
             vocabulary,
             context,
         };
-        Self { weights_by_name: weights, plan, weights: vec![], found: HashMap::new(), layer: None, fault: None }
+        Self { weights_by_name: weights, plan, weights: vec![], found: HashMap::new(), layer: None, names: None, fault: None }
     }
 
     /// Runs `layer` for each of `count` layers, handing the stream from one to the next.
@@ -47,11 +49,19 @@ impl<'a> Graph<'a> {
             if self.fault.is_some() {
                 break;
             }
-            self.layer = Some(i);
+            (self.layer, self.names) = (Some(i), Some(i));
             x = layer(self, i, x);
         }
-        self.layer = None;
+        (self.layer, self.names) = (None, None);
         x
+    }
+
+    /// Does `f` with the weights of another layer, or with those outside of all layers.
+    pub fn weights_of<T>(&mut self, layer: Option<usize>, f: impl FnOnce(&mut Self) -> T) -> T {
+        let own = std::mem::replace(&mut self.names, layer);
+        let out = f(self);
+        self.names = own;
+        out
     }
 
     /// Records a fault that the architecture itself found.
@@ -61,7 +71,7 @@ impl<'a> Graph<'a> {
 
     /// The plan's name for a weight: `blk.N.` before it within a layer, `.weight` behind it where it has no suffix of its own.
     fn full_name(&self, name: &str, suffix: &str) -> String {
-        let layer = self.layer.map_or(String::new(), |l| format!("blk.{l}."));
+        let layer = self.names.map_or(String::new(), |l| format!("blk.{l}."));
         format!("{layer}{name}{suffix}")
     }
 

@@ -1,4 +1,4 @@
-use crate::{Error, Result};
+use crate::{Error, Function, Result};
 use onebit_formats::Tensor;
 use onebit_quants::WeightType;
 use std::ops::Range;
@@ -13,6 +13,8 @@ pub enum Edit {
     AddOne,
     /// `-exp(x)`: the decay rates that state-space models store as `A_log`.
     NegExp,
+    /// `ln(1 + exp(x))`: the decay rates of RG-LRU, which are stored without bounds.
+    Softplus,
 }
 
 impl Edit {
@@ -22,6 +24,7 @@ impl Edit {
             Self::None => {}
             Self::AddOne => values.iter_mut().for_each(|v| *v += 1.0),
             Self::NegExp => values.iter_mut().for_each(|v| *v = -v.exp()),
+            Self::Softplus => values.iter_mut().for_each(|v| *v = Function::Softplus.apply(*v)),
         }
     }
 }

@@ -47,6 +47,20 @@ macro_rules! fixtures {
             qwen3_moe: gguf,
             qwen3_5_text: gguf,
             qwen3_5_moe_text: gguf,
+            mamba: gguf,
+            falcon_mamba: gguf,
+            mamba2: gguf,
+            bamba: hub_only,
+            jamba: gguf,
+            falcon_h1: gguf,
+            granitemoehybrid: gguf,
+            nemotron_h: gguf,
+            zamba2: hub_only,
+            recurrent_gemma: hub_only,
+            lfm2: gguf,
+            rwkv: hub_only,
+            qwen3_next: gguf,
+            olmo_hybrid: hub_only,
         }
     };
 }

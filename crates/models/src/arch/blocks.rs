@@ -126,6 +126,8 @@ pub(crate) struct Decoder {
     pub(crate) logit_scale: f32,
     /// Bound `c` on the logits, which become `c * tanh(logit / c)`.
     pub(crate) logit_softcap: Option<f32>,
+    /// What the norm before the output is called.
+    pub(crate) output_norm: &'static str,
 }
 
 impl Decoder {
@@ -142,7 +144,17 @@ impl Decoder {
     /// With the norm given. All factors are 1.
     pub(crate) fn with_norm(s: &Settings<'_>, norm: Norm, eps: f32) -> Result<Self> {
         let (width, layers) = (Self::width(s)?, s.layers()?);
-        Ok(Self { width, layers, norm, eps, embed_scale: 1.0, residual_scale: 1.0, logit_scale: 1.0, logit_softcap: None })
+        Ok(Self {
+            width,
+            layers,
+            norm,
+            eps,
+            embed_scale: 1.0,
+            residual_scale: 1.0,
+            logit_scale: 1.0,
+            logit_softcap: None,
+            output_norm: "output_norm",
+        })
     }
 
     /// Numbers in a row of the stream.
@@ -164,7 +176,7 @@ impl Decoder {
         let x = g.embed("token_embd", self.width, self.embed_scale);
         let x = g.layers(self.layers, x, layer);
         let x = g.select(x);
-        let x = self.norm(g, x, "output_norm");
+        let x = self.norm(g, x, self.output_norm);
         self.logits(g, x)
     }
 

@@ -34,7 +34,7 @@ pub(crate) static HYPERCLOVAX: Arch = Arch {
     plan: |s, g| plan(s, g, None, s.implied("use_post_norm", false)?),
 };
 
-const GRANITE_EXPERTS: &[Entry] = &[
+pub(crate) const GRANITE_EXPERTS: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.router.layer"),
     part("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.input_linear.weight", 0, 2),
     part("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.input_linear.weight", 1, 2),
@@ -44,16 +44,36 @@ const GRANITE_EXPERTS: &[Entry] = &[
 const PERI_NORMS: &[Entry] =
     &[tensor("blk.{}.post_attention_norm", "model.layers.{}.post_norm1"), tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_norm2")];
 
+/// The factors of a Granite.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scales {
+    embedding: f32,
+    residual: f32,
+    logits: f32,
+    attention: Option<f32>,
+}
+
+impl Scales {
+    pub(crate) fn read(s: &Settings<'_>) -> Result<Self> {
+        Ok(Self {
+            embedding: s.float_or("embedding_multiplier", "embedding_scale", 1.0)? as f32,
+            residual: s.float_or("residual_multiplier", "residual_scale", 1.0)? as f32,
+            logits: 1.0 / s.float_or("logits_scaling", "logit_scale", 1.0)? as f32,
+            attention: s.optional_float("attention_multiplier", "attention.scale")?.map(|x| x as f32),
+        })
+    }
+    pub(crate) fn decoder(&self, c: Decoder) -> Decoder {
+        Decoder { embed_scale: self.embedding, residual_scale: self.residual, logit_scale: self.logits, ..c }
+    }
+    pub(crate) fn heads(&self, heads: Heads) -> Heads {
+        Heads { scale: self.attention.unwrap_or(heads.scale), ..heads }
+    }
+}
+
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>, peri: bool) -> Result<Value> {
-    let c = Decoder {
-        embed_scale: s.float_or("embedding_multiplier", "embedding_scale", 1.0)? as f32,
-        residual_scale: s.float_or("residual_multiplier", "residual_scale", 1.0)? as f32,
-        logit_scale: 1.0 / s.float_or("logits_scaling", "logit_scale", 1.0)? as f32,
-        ..Decoder::read(s)?
-    };
-    let heads = Heads::read(s, c.width)?;
-    let scale = s.optional_float("attention_multiplier", "attention.scale")?.map_or(heads.scale, |x| x as f32);
-    let heads = Heads { scale, ..heads };
+    let scales = Scales::read(s)?;
+    let c = scales.decoder(Decoder::read(s)?);
+    let heads = scales.heads(Heads::read(s, c.width)?);
     let rope = s.rope(heads.head, RopeStyle::Pairs)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     let after = |g: &mut Graph<'_>, y, norm: &str| if peri { g.rms_norm(y, norm, c.eps) } else { y };

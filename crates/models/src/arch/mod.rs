@@ -1,29 +1,43 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
+mod bamba;
 mod blocks;
 mod cohere;
 mod ernie4_5;
 mod exaone;
 mod exaone4;
+mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod glm;
 mod granite;
+mod granite_hybrid;
 mod hunyuan;
+mod hybrid;
+mod jamba;
+mod lfm2;
 mod llama;
+mod mamba;
+mod mamba2;
 mod nanochat;
 mod nemotron;
+mod nemotron_h;
 mod olmo;
 mod olmo2;
+mod olmo_hybrid;
 mod olmoe;
 mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
+mod qwen3_next;
+mod recurrent_gemma;
+mod rwkv;
 mod seed_oss;
 mod stablelm;
 mod starcoder2;
 mod windows;
+mod zamba2;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
@@ -79,6 +93,20 @@ static ALL: &[&Arch] = &[
     &qwen3::QWEN3_MOE,
     &qwen3_5::QWEN3_5,
     &qwen3_5::QWEN3_5_MOE,
+    &mamba::MAMBA,
+    &mamba::FALCON_MAMBA,
+    &mamba2::MAMBA2,
+    &bamba::BAMBA,
+    &jamba::JAMBA,
+    &falcon_h1::FALCON_H1,
+    &granite_hybrid::GRANITE_HYBRID,
+    &nemotron_h::NEMOTRON_H,
+    &zamba2::ZAMBA2,
+    &recurrent_gemma::RECURRENT_GEMMA,
+    &lfm2::LFM2,
+    &rwkv::RWKV,
+    &qwen3_next::QWEN3_NEXT,
+    &olmo_hybrid::OLMO_HYBRID,
 ];
 
 /// All architectures.

@@ -7,15 +7,16 @@ use super::{Arch, blocks::*};
 use crate::{
     Result,
     names::{Entry, Order, tensor},
+    rope::Rotary,
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, Binary, Function, Graph, RopeStyle, Value};
+use onebit_plan::{AttentionSpec, Binary, Function, Graph, Rope, RopeStyle, Value};
 
 pub(crate) static QWEN3_5: Arch = Arch {
     hf: &["qwen3_5_text", "qwen3_5"],
     gguf: &["qwen35"],
-    tensors: &[TENSORS, ATTENTION, FFN],
+    tensors: &[GATED_NORMS, TENSORS, ATTENTION, FFN],
     ignored: IGNORED,
     plan: |s, g| plan(s, g, None),
 };
@@ -23,15 +24,15 @@ pub(crate) static QWEN3_5: Arch = Arch {
 pub(crate) static QWEN3_5_MOE: Arch = Arch {
     hf: &["qwen3_5_moe_text", "qwen3_5_moe"],
     gguf: &["qwen35moe"],
-    tensors: &[TENSORS, ATTENTION, EXPERTS, SHARED_EXPERT],
+    tensors: &[GATED_NORMS, TENSORS, ATTENTION, EXPERTS, SHARED_EXPERT],
     ignored: IGNORED,
     plan: |s, g| plan(s, g, Some(Moe::read(s, true, true)?)),
 };
 
 const IGNORED: &[&str] = &["mtp.*"];
 
-/// GGUF files hold norms with the one added, decay rates as `-exp(A_log)`, and the value heads in the order of [`Delta::tiled`].
-const TENSORS: &[Entry] = &[
+/// Names outside of DeltaNet, attention and feed-forward layers. GGUF files hold norms with the one added.
+pub(crate) const GATED_NORMS: &[Entry] = &[
     tensor("token_embd", "model.embed_tokens"),
     tensor("output_norm", "model.norm").add_one(),
     tensor("output", "lm_head"),
@@ -39,6 +40,10 @@ const TENSORS: &[Entry] = &[
     tensor("blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm").add_one(),
     tensor("blk.{}.attn_q_norm", "model.layers.{}.self_attn.q_norm").add_one(),
     tensor("blk.{}.attn_k_norm", "model.layers.{}.self_attn.k_norm").add_one(),
+];
+
+/// GGUF files hold decay rates as `-exp(A_log)`, and the value heads in the order of [`Delta::tiled`].
+const TENSORS: &[Entry] = &[
     tensor("blk.{}.attn_qkv", "model.layers.{}.linear_attn.in_proj_qkv").ordered(|s| Delta::read(s)?.after_keys()),
     tensor("blk.{}.attn_gate", "model.layers.{}.linear_attn.in_proj_z").ordered(|s| Delta::read(s)?.values(Order::Rows)),
     tensor("blk.{}.ssm_beta", "model.layers.{}.linear_attn.in_proj_b").ordered(|s| Delta::read(s)?.heads()),
@@ -51,16 +56,30 @@ const TENSORS: &[Entry] = &[
 ];
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
+    let heads = Heads::read(s, Decoder::read(s)?.width)?;
+    sections(s, rotation(s, &heads)?.frequencies.len())?;
+    gated_layers(s, g, moe, Delta::read(s)?, Delta::project)
+}
+
+/// Layers of Gated DeltaNet, whose projections `project` makes, and of gated attention.
+pub(crate) fn gated_layers(
+    s: &Settings<'_>,
+    g: &mut Graph<'_>,
+    moe: Option<Moe>,
+    delta: Delta,
+    project: fn(&Delta, &mut Graph<'_>, Value) -> Projected,
+) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    let rope = s.rope(heads.head, RopeStyle::Halves)?;
-    sections(s, rope.frequencies.len())?;
-    let delta = Delta::read(s)?;
+    let rope = rotation(s, &heads)?;
     let linear = linear_layers(s, c.layers)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| match linear[layer] {
-            true => delta.build(g, x, c.eps),
+            true => {
+                let projected = project(&delta, g, x);
+                delta.build(g, &projected, c)
+            }
             false => gated_attention(g, x, &heads, |g, q, name| {
                 let q = g.head_norm(q, name, heads.head, c.eps);
                 g.rope(q, heads.head, &rope)
@@ -68,6 +87,11 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> 
         });
         c.residual(g, x, "post_attention_norm", |g, x| feed_forward.build(g, layer, x))
     }))
+}
+
+/// A quarter of each head turns.
+fn rotation(s: &Settings<'_>, heads: &Heads) -> Result<Rope> {
+    s.rotary(heads.head, Rotary { part: 0.25, ..Rotary::new(RopeStyle::Halves) })
 }
 
 /// Attention whose output is multiplied by the sigmoid of a gate; each head of `attn_q` gives its query, then its gate.
@@ -85,18 +109,34 @@ fn gated_attention(g: &mut Graph<'_>, x: Value, h: &Heads, prepare: impl Fn(&mut
 
 /// The shape of the DeltaNet layers.
 #[derive(Clone, Copy, Debug)]
-struct Delta {
-    k_heads: usize,
-    v_heads: usize,
-    key: usize,
-    value: usize,
-    kernel: usize,
+pub(crate) struct Delta {
+    pub(crate) k_heads: usize,
+    pub(crate) v_heads: usize,
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+    pub(crate) kernel: usize,
     /// Whether value head `h` uses key head `h % k_heads`, as GGUF files store them, or `h / (v_heads / k_heads)`.
-    tiled: bool,
+    pub(crate) tiled: bool,
+    /// The largest write strength.
+    pub(crate) strength: f32,
+    /// The norm's epsilon, where it is not the model's.
+    pub(crate) eps: Option<f32>,
+}
+
+/// What a DeltaNet layer projects its input to.
+pub(crate) struct Projected {
+    /// Queries, keys and values before the convolution.
+    pub(crate) qkv: Value,
+    /// The gate of the output.
+    pub(crate) gate: Value,
+    /// Write strengths before the sigmoid.
+    pub(crate) beta: Value,
+    /// Steps before bias and softplus.
+    pub(crate) alpha: Value,
 }
 
 impl Delta {
-    fn read(s: &Settings<'_>) -> Result<Self> {
+    pub(crate) fn read(s: &Settings<'_>) -> Result<Self> {
         const V_HEADS: (&str, &str) = ("linear_num_value_heads", "ssm.time_step_rank");
         let k_heads = s.size("linear_num_key_heads", "ssm.group_count")?;
         let v_heads = s.size(V_HEADS.0, V_HEADS.1)?;
@@ -107,30 +147,37 @@ impl Delta {
         let value = if s.is_gguf() { s.size("", "ssm.inner_size")? / v_heads } else { s.size("linear_value_head_dim", "")? };
         s.note("ssm.inner_size", Meta::Unsigned((value * v_heads) as u64));
         let kernel = s.size("linear_conv_kernel_dim", "ssm.conv_kernel")?;
-        Ok(Self { k_heads, v_heads, key, value, kernel, tiled: s.is_gguf() })
+        Ok(Self { k_heads, v_heads, key, value, kernel, tiled: s.is_gguf(), strength: 1.0, eps: None })
     }
 
-    fn build(&self, g: &mut Graph<'_>, x: Value, eps: f32) -> Value {
+    /// The projections of a row.
+    fn project(&self, g: &mut Graph<'_>, x: Value) -> Projected {
         let (keys, values) = (self.k_heads * self.key, self.v_heads * self.value);
-        let qkv = g.linear(x, "attn_qkv", 2 * keys + values);
-        let qkv = g.causal_conv(qkv, "ssm_conv1d", self.kernel, Some(Function::Silu));
+        Projected {
+            qkv: g.linear(x, "attn_qkv", 2 * keys + values),
+            gate: g.linear(x, "attn_gate", values),
+            beta: g.linear(x, "ssm_beta", self.v_heads),
+            alpha: g.linear(x, "ssm_alpha", self.v_heads),
+        }
+    }
+
+    /// The layer's output, of the width of `c`.
+    pub(crate) fn build(&self, g: &mut Graph<'_>, x: &Projected, c: Decoder) -> Value {
+        let (keys, values) = (self.k_heads * self.key, self.v_heads * self.value);
+        let qkv = g.causal_conv(x.qkv, "ssm_conv1d", self.kernel, Some(Function::Silu));
         let q = g.slice(qkv, 1, 0, keys);
         let k = g.slice(qkv, 1, keys, keys);
         let v = g.slice(qkv, 1, 2 * keys, values);
         let (q, k) = (g.l2_norm(q, self.key, 1e-6), g.l2_norm(k, self.key, 1e-6));
-
-        let beta = g.linear(x, "ssm_beta", self.v_heads);
-        let beta = g.apply(beta, Function::Sigmoid);
-        let step = g.linear(x, "ssm_alpha", self.v_heads);
-        let step = g.with_weight(step, Binary::Add, "ssm_dt.bias");
+        let beta = g.apply(x.beta, Function::Sigmoid);
+        let beta = g.scale(beta, self.strength);
+        let step = g.with_weight(x.alpha, Binary::Add, "ssm_dt.bias");
         let step = g.apply(step, Function::Softplus);
         let decay = g.with_weight(step, Binary::Mul, "ssm_a");
-
         let y = g.gated_delta((q, k, v), decay, beta, (self.k_heads, self.v_heads), (self.key, self.value), self.tiled);
-        let y = g.head_norm(y, "ssm_norm", self.value, eps);
-        let z = g.linear(x, "attn_gate", values);
-        let y = g.glu(z, y, Function::Silu);
-        g.linear(y, "ssm_out", g.width(x))
+        let y = g.head_norm(y, "ssm_norm", self.value, self.eps.unwrap_or(c.eps));
+        let y = g.glu(x.gate, y, Function::Silu);
+        g.linear(y, "ssm_out", c.width)
     }
 
     /// The value head of a Hugging Face checkpoint that GGUF files hold as head `h`.
@@ -157,7 +204,7 @@ impl Delta {
 }
 
 /// Which layers are DeltaNet layers.
-fn linear_layers(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
+pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
     let every = |n: usize| (0..layers).map(|i| (i + 1) % n != 0).collect::<Vec<bool>>();
     let Some(kinds) = s.per_layer("layer_types", layers)? else {
         return Ok(every(s.size_or("full_attention_interval", "full_attention_interval", 4)?));

@@ -22,14 +22,19 @@ enum Values<'a> {
 }
 
 /// Matrices that llama.cpp reads as F32 only.
-const ALWAYS_F32: [&str; 2] = [".ssm_conv1d.weight", ".ffn_gate_inp.weight"];
+const ALWAYS_F32: [&str; 6] =
+    [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", ".ssm_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight"];
 
 /// All tensors, in the plan's order. What cannot be stored as `wanted` is stored as F16, which the remarks tell.
 pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks: &mut Vec<String>) -> Result<Vec<Stored<'a>>> {
     let mut out = vec![];
     let mut unfit = 0;
     for weight in &built.model.weights {
-        let shape = squeezed(&weight.shape);
+        let entry = built.names.entry(&weight.name).map(|(entry, ..)| entry);
+        let mut shape = squeezed(&weight.shape);
+        if entry.is_some_and(|e| e.column) {
+            shape.push(1);
+        }
         let columns = shape.last().copied().unwrap_or(1);
         let same = if weight.ty.info().ggml_id.is_some() && weight.ty.info().encode.is_some() { weight.ty } else { BF16 };
         let mut ty = wanted.unwrap_or(same);
@@ -39,10 +44,7 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             ty = F16;
             unfit += 1;
         }
-        let order = match built.names.entry(&weight.name) {
-            Some((entry, ..)) => entry.order(&built.settings)?,
-            None => None,
-        };
+        let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let fits = match &order {
             None => true,
             Some(Order::Rows(rows)) => rows.len() == if shape.len() > 1 { weight.rows() } else { columns },
