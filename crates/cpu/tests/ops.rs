@@ -6,7 +6,9 @@ use common::{Outcome, expected, model};
 use onebit_cpu::Cpu;
 use onebit_plan::{
     ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Model, Rope, RopeStyle, Rotated, Rotation, Rotations,
-    Route, Score, Signs, Value, WeightId, ops::Scan, rotate,
+    Route, Score, Signs, Value, WeightId,
+    ops::{Scan, Xielu},
+    rotate,
 };
 use onebit_reference::check;
 
@@ -181,6 +183,8 @@ fn norms_slices_and_functions() -> Outcome {
         let z = g.mul(z, narrow);
         let z = g.plain_layer_norm(z, 1e-5);
         let z = g.clamp(z, 0.8);
+        let z = g.position_scale(z, 0.3, 4, 1);
+        let z = g.xielu(z, Xielu { x: z, alpha_p: 0.8, alpha_n: 1.1, beta: 0.5, eps: -1e-6, out: z });
         let mut sum = g.linear(z, "back", 50);
         let functions = [
             Function::Silu,
@@ -191,6 +195,7 @@ fn norms_slices_and_functions() -> Outcome {
             Function::Sigmoid,
             Function::Softplus,
             Function::Tanh,
+            Function::Exp,
         ];
         for f in functions {
             let t = g.apply(x, f);

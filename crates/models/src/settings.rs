@@ -105,6 +105,13 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// Notes what a GGUF file would say under `key`, a whole one.
+    pub(crate) fn note_global(&self, key: &str, value: Meta) {
+        if !self.is_gguf() {
+            self.noted.borrow_mut().insert(key.to_string(), value);
+        }
+    }
+
     /// Notes that a GGUF file would hold the vector `name`.
     pub(crate) fn note_tensor(&self, name: &str, values: Vec<f32>) {
         if !self.is_gguf() {

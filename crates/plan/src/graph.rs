@@ -109,6 +109,24 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// The numbers of the small tensor `name`, which must be there: what the plan itself is made of. Zeros after a fault.
+    pub fn constant(&mut self, name: &str, shape: &[usize]) -> Vec<f32> {
+        let name = self.full_name(name, "");
+        let fault = match self.weights_by_name.resolve(&name, shape) {
+            Ok(Some(weight)) if weight.shape == shape => return weight.to_f32(),
+            Ok(Some(weight)) => Error::Shape { name, found: weight.shape.clone(), expected: shape.to_vec() },
+            Ok(None) => Error::Missing(name),
+            Err(error) => error,
+        };
+        self.fail(fault);
+        vec![0.0; shape.iter().product()]
+    }
+
+    /// Says that the model is good for no more than `tokens` of context.
+    pub fn limit_context(&mut self, tokens: usize) {
+        self.plan.context = self.plan.context.min(tokens);
+    }
+
     /// Whether the checkpoint has the weight.
     pub fn has(&self, name: &str, shape: &[usize]) -> bool {
         let name = self.full_name(name, "");

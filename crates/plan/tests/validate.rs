@@ -4,8 +4,8 @@ use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
     StateId, Value, ValueInfo, WeightId, WeightInfo,
     ops::{
-        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, RgLru, RmsNorm, Scale,
-        Select, SelectiveScan, Slice, Transpose, Wkv,
+        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, PositionScale, RgLru,
+        RmsNorm, Scale, Select, SelectiveScan, Slice, Transpose, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -126,6 +126,8 @@ fn row_ops() {
         ("1 + 4 is beyond a run of 4", slice(2, 1, 4)),
         ("is beyond a run", slice(1, usize::MAX, 1)),
         ("3 does not divide 8", slice(3, 0, 1)),
+        ("", Build::with(8, |_, out| PositionScale { x: X, beta: 0.1, every: 4, shift: 0, out })),
+        ("no token is as long", Build::with(8, |_, out| PositionScale { x: X, beta: 0.1, every: 0, shift: 0, out })),
         ("", clamp(8, -0.5, 0.5)),
         ("", clamp(8, 0.1, f32::INFINITY)),
         ("the bounds are 0.5 and -0.5", clamp(8, 0.5, -0.5)),

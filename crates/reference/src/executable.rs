@@ -227,6 +227,8 @@ impl Interpreter {
             }),
             Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
+            Op::PositionScale(s) => of(s.x).iter().zip(rows).map(|(x, r)| ops::position_scale(x, s, r.position)).collect(),
+            Op::Xielu(f) => each(f.x, &|x| ops::xielu(x, f)),
             Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.low, c.high)),
             Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
             Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),

@@ -316,6 +316,8 @@ impl Compiler<'_> {
                 self.row_op(op, inputs, Weighted { f: w.f, weight })
             }
             Op::Scale(s) => self.row_op(op, inputs, Scale(s.by)),
+            Op::PositionScale(s) => self.row_op(op, inputs, s.clone()),
+            Op::Xielu(f) => self.row_op(op, inputs, f.clone()),
             Op::Clamp(c) => self.row_op(op, inputs, Clamp { low: c.low, high: c.high }),
             Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
             Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),

@@ -51,6 +51,7 @@ fn vector<S: Simd>(s: S, f: Function, x: S::V) -> S::V {
         Function::Silu => s.mul(x, sigmoid(s, x)),
         Function::Sigmoid => sigmoid(s, x),
         Function::Tanh => tanh(s, x),
+        Function::Exp => exp(s, x),
         Function::GeluTanh => {
             // 0.5 x (1 + tanh u) = x sigmoid(2 u).
             let u = s.mul(s.mul_add(s.mul(s.mul(x, x), x), s.splat(0.044715), x), s.splat(1.595_769_2));
@@ -174,6 +175,7 @@ mod tests {
             Function::Silu => x / (1.0 + (-x).exp()),
             Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Function::Tanh => x.tanh(),
+            Function::Exp => x.exp(),
             Function::GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
             Function::Relu => x.max(0.0),
             Function::ReluSquared => x.max(0.0).powi(2),
@@ -184,7 +186,7 @@ mod tests {
         let up: Vec<f32> = x.iter().map(|x| x * 0.5 - 1.0).collect();
         let all = {
             use Function::*;
-            [Silu, Sigmoid, Tanh, GeluTanh, Relu, ReluSquared, Softplus, Gelu]
+            [Silu, Sigmoid, Tanh, GeluTanh, Relu, ReluSquared, Softplus, Gelu, Exp]
         };
         for f in all {
             let mut first: Option<Vec<f32>> = None;

@@ -21,6 +21,7 @@ pub(crate) mod hadamard;
 pub(crate) mod linear;
 pub(crate) mod math;
 pub(crate) mod norm;
+mod position_scale;
 pub(crate) mod rope;
 pub(crate) mod route;
 pub(crate) mod scan;
@@ -30,6 +31,7 @@ pub(crate) mod simd;
 pub(crate) mod slice;
 pub(crate) mod transpose;
 pub(crate) mod watch;
+mod xielu;
 
 use crate::{exec::step::StepView, pool::Worker};
 

@@ -22,17 +22,20 @@ impl RowOp for Route {
     fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
         let logits = inputs[0];
         let out = out.as_chunks_mut::<2>().0;
+        if let Score::SparseMixer { jitter } = self.score {
+            return sparse_mixer(logits, jitter, self.scale, out);
+        }
         // What softmax needs of all logits; the scores themselves are then made one by one.
         let (largest, sum) = match self.score {
             Score::Softmax => {
                 let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 (largest, logits.iter().map(|l| (l - largest).exp()).sum())
             }
-            Score::Sigmoid => (0.0, 1.0),
+            Score::Sigmoid | Score::SparseMixer { .. } => (0.0, 1.0),
         };
         let score = |e: usize| match self.score {
             Score::Softmax => (logits[e] - largest).exp() / sum,
-            Score::Sigmoid => 1.0 / (1.0 + (-logits[e]).exp()),
+            Score::Sigmoid | Score::SparseMixer { .. } => 1.0 / (1.0 + (-logits[e]).exp()),
         };
         // Insertion into the best so far: a later expert must be strictly better. While choosing, the pair holds (expert, score and bias).
         let mut len = 0;
@@ -56,5 +59,18 @@ impl RowOp for Route {
         out.iter_mut().for_each(|[e, w]| *w = score(*e as usize));
         let sum: f32 = if self.normalize { out.iter().map(|[_, w]| w).sum() } else { 1.0 };
         out.iter_mut().for_each(|[_, w]| *w = *w / sum * self.scale);
+    }
+}
+
+/// Chooses experts one after the other, each by its softmax among those near it that are left.
+fn sparse_mixer(logits: &[f32], jitter: f32, scale: f32, out: &mut [[f32; 2]]) {
+    for i in 0..out.len() {
+        let (chosen, rest) = out.split_at_mut(i);
+        let left = || (0..logits.len()).filter(|e| !chosen.iter().any(|[c, _]| *c == *e as f32));
+        let best = left().reduce(|a, b| if logits[b] > logits[a] { b } else { a }).unwrap_or(0);
+        let most = logits[best];
+        let far = |l: f32| (most - l) / l.abs().max(most) > 2.0 * jitter;
+        let sum: f32 = left().map(|e| logits[e]).filter(|l| !far(*l)).map(|l| (l - most).exp()).sum();
+        rest[0] = [best as f32, scale / sum];
     }
 }

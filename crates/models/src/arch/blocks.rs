@@ -385,6 +385,7 @@ pub(crate) struct Moe {
     shared: Option<usize>,
     /// Whether the shared expert has a gate.
     shared_gate: bool,
+    score: Score,
     act: Function,
 }
 
@@ -405,7 +406,21 @@ impl Moe {
             Some(inner) => inner,
             None => s.size("intermediate_size", "feed_forward_length")?,
         };
-        Ok(Self { experts, top_k, inner, normalize: normalizes, shared, shared_gate: true, act: s.activation("silu")? })
+        Ok(Self {
+            experts,
+            top_k,
+            inner,
+            normalize: normalizes,
+            shared,
+            shared_gate: true,
+            score: Score::Softmax,
+            act: s.activation("silu")?,
+        })
+    }
+
+    /// The same with other scores than softmax, which are taken as they are.
+    pub(crate) fn with_score(self, score: Score) -> Self {
+        Self { score, normalize: false, ..self }
     }
 
     /// The same with an expert of `width` that all tokens ask, whose answer is added as it is.
@@ -417,7 +432,7 @@ impl Moe {
         let logits = g.linear(x, "ffn_gate_inp", self.experts);
         let route = g.route(
             logits,
-            Route { top_k: self.top_k, score: Score::Softmax, normalize: self.normalize, bias: None, scale: 1.0, logits, out: logits },
+            Route { top_k: self.top_k, score: self.score, normalize: self.normalize, bias: None, scale: 1.0, logits, out: logits },
         );
         let y = g.experts(x, route, self.experts, self.inner, self.act);
         let Some(inner) = self.shared else { return y };

@@ -20,6 +20,14 @@ pub(crate) static LLAMA: Arch = Arch {
     plan: |s, g| plan(s, g, &Family::default()),
 };
 
+pub(crate) static MINISTRAL3: Arch = Arch {
+    hf: &["ministral3"],
+    gguf: &[],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { grows: true, rotary: Rotary { base: 1e6, ..Rotary::new(RopeStyle::Pairs) }, ..Family::default() }),
+};
+
 pub(crate) static ARCEE: Arch = Arch {
     hf: &["arcee"],
     gguf: &["arcee"],
@@ -36,7 +44,7 @@ pub(crate) static SMOLLM3: Arch = Arch {
     plan: |s, g| plan(s, g, &Family { without_positions: without_positions(s)?, ..Family::default() }),
 };
 
-const MIXTRAL_EXPERTS: &[Entry] = &[
+pub(super) const MIXTRAL_EXPERTS: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
     tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
     tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
@@ -53,13 +61,22 @@ pub(super) struct Family {
     pub(super) without_positions: Vec<usize>,
     /// How queries and keys turn.
     pub(super) rotary: Rotary,
+    /// Whether queries grow with the position, as the settings of the rotation say (Ministral 3).
+    pub(super) grows: bool,
     /// The setting that says whether queries, keys and values have biases.
     pub(super) bias: &'static str,
 }
 
 impl Default for Family {
     fn default() -> Self {
-        Self { act: "silu", gated: true, without_positions: vec![], rotary: Rotary::new(RopeStyle::Pairs), bias: "attention_bias" }
+        Self {
+            act: "silu",
+            gated: true,
+            without_positions: vec![],
+            rotary: Rotary::new(RopeStyle::Pairs),
+            grows: false,
+            bias: "attention_bias",
+        }
     }
 }
 
@@ -75,6 +92,13 @@ fn without_positions(s: &Settings<'_>) -> Result<Vec<usize>> {
     Ok(chosen)
 }
 
+/// How queries grow: by how much, and over how many tokens.
+fn growth(s: &Settings<'_>) -> Result<Option<(f32, usize)>> {
+    let Some(beta) = s.optional_float("rope_parameters.llama_4_scaling_beta", "")? else { return Ok(None) };
+    let every = s.size_to("rope_parameters.original_max_position_embeddings", "", 1 << 31)?;
+    Ok(Some((beta as f32, every)))
+}
+
 pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads { biased: s.implied(family.bias, false)?, ..Heads::read(s, c.width)? };
@@ -83,11 +107,18 @@ pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Resu
     let act = s.activation(family.act)?;
     let window = if s.implied("use_sliding_window", true)? { s.optional_size("sliding_window", "")? } else { None };
     let masks = masks(s, c.layers, window, 0)?;
+    let growth = if family.grows { growth(s)? } else { None };
     let mixture = s.optional_size("num_local_experts", "expert_count")?.is_some();
     let moe = if mixture { Some(Moe::read(s, true, false)?) } else { None };
     Ok(c.build(g, |g, layer, x| {
         let turns = !family.without_positions.contains(&layer);
-        let turn = |g: &mut Graph<'_>, q, _: &str| if turns { g.rope(q, heads.head, &rope) } else { q };
+        let turn = |g: &mut Graph<'_>, q, name: &str| {
+            let q = if turns { g.rope(q, heads.head, &rope) } else { q };
+            match growth {
+                Some((beta, every)) if name == "attn_q" => g.position_scale(q, beta, every, 0),
+                _ => q,
+            }
+        };
         let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, masks[layer], turn));
         c.residual(g, x, "ffn_norm", |g, x| match &moe {
             Some(moe) => moe.build(g, x),

@@ -1,8 +1,11 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
+mod apertus;
 mod bamba;
 mod blocks;
 mod cohere;
+mod diffllama;
+mod doge;
 mod ernie4_5;
 mod exaone;
 mod exaone4;
@@ -27,6 +30,7 @@ mod olmo2;
 mod olmo_hybrid;
 mod olmoe;
 mod phi3;
+mod phimoe;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
@@ -60,6 +64,7 @@ pub struct Arch {
 /// All of them.
 static ALL: &[&Arch] = &[
     &llama::LLAMA,
+    &llama::MINISTRAL3,
     &llama::ARCEE,
     &llama::SMOLLM3,
     &olmo::OLMO,
@@ -69,6 +74,7 @@ static ALL: &[&Arch] = &[
     &starcoder2::STARCODER2,
     &nemotron::NEMOTRON,
     &phi3::PHI3,
+    &phimoe::PHIMOE,
     &glm::GLM,
     &glm::GLM4,
     &seed_oss::SEED_OSS,
@@ -84,6 +90,9 @@ static ALL: &[&Arch] = &[
     &hunyuan::HUNYUAN,
     &hunyuan::HUNYUAN_MOE,
     &nanochat::NANOCHAT,
+    &apertus::APERTUS,
+    &diffllama::DIFFLLAMA,
+    &doge::DOGE,
     &granite::GRANITE,
     &granite::GRANITE_MOE,
     &granite::HYPERCLOVAX,

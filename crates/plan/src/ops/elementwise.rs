@@ -24,6 +24,7 @@ impl Operator for Elementwise {
             Function::Sigmoid => "sigmoid",
             Function::Softplus => "softplus",
             Function::Tanh => "tanh",
+            Function::Exp => "exp",
         }
     }
     fn output(&self) -> Value {
@@ -63,6 +64,8 @@ pub enum Function {
     Softplus,
     /// Hyperbolic tangent.
     Tanh,
+    /// `e^x`.
+    Exp,
 }
 
 impl Function {
@@ -83,6 +86,7 @@ impl Function {
                 }
             }
             Self::Tanh => x.tanh(),
+            Self::Exp => x.exp(),
         }
     }
 }

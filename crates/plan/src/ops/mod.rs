@@ -19,6 +19,7 @@ mod l2_norm;
 mod layer_norm;
 mod linear;
 mod pairwise;
+mod position_scale;
 mod rg_lru;
 mod rms_norm;
 mod rope;
@@ -30,6 +31,7 @@ mod slice;
 mod transpose;
 mod weighted_binary;
 mod wkv;
+mod xielu;
 
 pub use attention::{Attention, AttentionSpec, Mask};
 pub use block_linear::BlockLinear;
@@ -46,6 +48,7 @@ pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use pairwise::{Binary, Pairwise};
+pub use position_scale::PositionScale;
 pub use rg_lru::RgLru;
 pub use rms_norm::RmsNorm;
 pub use rope::ApplyRope;
@@ -57,6 +60,7 @@ pub use slice::Slice;
 pub use transpose::Transpose;
 pub use weighted_binary::WeightedBinary;
 pub use wkv::Wkv;
+pub use xielu::Xielu;
 
 use crate::{Error, Kind, Plan, Result, Rows, State, StateId, Value, WeightId};
 use serde::Serialize;
@@ -130,7 +134,7 @@ macro_rules! ops {
 
 ops! {
     Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv CausalConv Elementwise Pairwise
-    WeightedBinary Scale Clamp Glu Slice Concat Transpose Hadamard Route Experts Select
+    WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard Route Experts Select
 }
 
 impl Op {

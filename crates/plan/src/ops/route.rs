@@ -3,12 +3,19 @@ use crate::{Graph, Kind, Result, Value, WeightId};
 use serde::Serialize;
 
 /// How a router's logits become scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Score {
     /// Softmax over all experts.
     Softmax,
     /// Sigmoid of each.
     Sigmoid,
+    /// SparseMixer (Liu et al. 2023, arXiv:2310.00811; as Phi-3.5-MoE has it): experts are chosen one after the other. Each time, the
+    /// score of the largest logit `m` is its softmax over the logits `l` not chosen yet with `(m - l) / max(|l|, m) <= 2 jitter`.
+    /// It is for routers that neither normalise nor have a bias.
+    SparseMixer {
+        /// Half the distance from which on other experts are left out.
+        jitter: f32,
+    },
 }
 
 /// Chooses experts for each token: the `top_k` highest scores (plus `bias`, which counts for the choice only), ties to the lower index.
@@ -51,6 +58,9 @@ impl Operator for Route {
         let experts = c.width(self.logits);
         if self.top_k == 0 || self.top_k > experts {
             return c.fail(format!("{} of {experts} experts cannot be chosen", self.top_k));
+        }
+        if matches!(self.score, Score::SparseMixer { .. }) && (self.normalize || self.bias.is_some()) {
+            return c.fail("scores that are made one after the other have no bias, and are not normalised");
         }
         c.shape(self.bias, &[experts])?;
         c.expect("the choice", c.out(), self.top_k)

@@ -2,7 +2,7 @@
 
 use onebit_plan::{
     Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score,
-    ops::{CausalConv, SelectiveScan},
+    ops::{CausalConv, PositionScale, SelectiveScan, Xielu},
 };
 
 /// A chosen expert and its weight.
@@ -145,6 +145,19 @@ pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: Option<&[f32]>, bi
     out
 }
 
+pub(crate) fn position_scale(x: &[f32], op: &PositionScale, position: usize) -> Vec<f32> {
+    let blocks = ((position + op.shift) / op.every) as f64;
+    let factor = 1.0 + f64::from(op.beta) * (1.0 + blocks).ln();
+    x.iter().map(|x| (f64::from(*x) * factor) as f32).collect()
+}
+
+pub(crate) fn xielu(x: &[f32], op: &Xielu) -> Vec<f32> {
+    let [alpha_p, alpha_n, beta, eps] = [op.alpha_p, op.alpha_n, op.beta, op.eps].map(f64::from);
+    let above = |x: f64| alpha_p * x * x + beta * x;
+    let below = |x: f64| alpha_n * (x.min(eps).exp_m1() - x) + beta * x;
+    x.iter().map(|x| f64::from(*x)).map(|x| (if x > 0.0 { above(x) } else { below(x) }) as f32).collect()
+}
+
 pub(crate) fn clamp(x: &[f32], low: f32, high: f32) -> Vec<f32> {
     x.iter().map(|x| x.clamp(low, high)).collect()
 }
@@ -246,9 +259,24 @@ pub(crate) fn hadamard(x: &[f32], rotation: &Rotation, inverse: bool) -> Vec<f32
     (0..x.len()).map(one).collect()
 }
 
+fn sparse_mixer(op: &Route, logits: &[f64], jitter: f64) -> Vec<Choice> {
+    let mut left: Vec<usize> = (0..logits.len()).collect();
+    let choose = |_| {
+        // The first of the largest.
+        let best = left.iter().copied().reduce(|a, b| if logits[b] > logits[a] { b } else { a }).unwrap_or(0);
+        let most = logits[best];
+        let far = |l: f64| (most - l) / l.abs().max(most) > 2.0 * jitter;
+        let sum: f64 = left.iter().map(|e| logits[*e]).filter(|l| !far(*l)).map(|l| (l - most).exp()).sum();
+        left.retain(|e| *e != best);
+        (best, (f64::from(op.scale) / sum) as f32)
+    };
+    (0..op.top_k).map(choose).collect()
+}
+
 pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Choice> {
     let logits: Vec<f64> = logits.iter().map(|l| f64::from(*l)).collect();
     let scores: Vec<f64> = match op.score {
+        Score::SparseMixer { jitter } => return sparse_mixer(op, &logits, f64::from(jitter)),
         Score::Sigmoid => logits.iter().map(|l| 1.0 / (1.0 + (-l).exp())).collect(),
         Score::Softmax => {
             let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);

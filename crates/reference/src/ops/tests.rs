@@ -296,3 +296,22 @@ fn rotations() {
     let runs: Vec<f32> = (0..12).map(|x| x as f32).collect();
     assert_eq!(transpose(&runs, 3, 2), [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 2.0, 3.0, 6.0, 7.0, 10.0, 11.0]);
 }
+
+/// transformers' `XIELUActivation` with parameters 0.3 and -0.4.
+#[test]
+fn xielu_values() {
+    let op = Xielu { x: Value(0), alpha_p: 0.854_355_3, alpha_n: 1.013_015_3, beta: 0.5, eps: -1e-6, out: Value(1) };
+    let expected = [0.576_465_6, -0.142_082_81, -1.013_014_8e-6, 0.178_397_2, 4.417_421_3];
+    for (y, e) in xielu(&[-3.0, -0.5, 0.0, 0.25, 2.0], &op).iter().zip(expected) {
+        assert!((y - e).abs() < 1e-6, "{y} is not {e}");
+    }
+}
+
+/// transformers' `get_llama_4_attn_scale` with 0.1 and 4.
+#[test]
+fn position_scale_values() {
+    let op = PositionScale { x: Value(0), beta: 0.1, every: 4, shift: 0, out: Value(1) };
+    for (position, factor) in [(0, 1.0), (3, 1.0), (4, 1.069_314_7), (100, 1.325_809_7)] {
+        assert!((position_scale(&[2.0], &op, position)[0] - 2.0 * factor).abs() < 1e-6, "{position}");
+    }
+}
