@@ -1,7 +1,7 @@
 use crate::{
     Error, Metadata, Result, Tensor,
     folder::{self, Folder},
-    gguf, mapping, probe, safetensors,
+    gguf, mapping, probe, safetensors, schemes,
 };
 use serde_json::{Map, Value};
 use std::{
@@ -52,8 +52,7 @@ impl Checkpoint {
             return gguf::open(path);
         }
         if safetensors::is_safetensors(&start) || has("safetensors") {
-            let tensors = safetensors::open_file(path)?.into_iter().map(|t| (t.name().to_owned(), t)).collect();
-            return Self::hugging_face(path, &Folder::of(path)?, tensors);
+            return Self::hugging_face(path, &Folder::of(path)?, safetensors::open_file(path)?);
         }
         if has("json") {
             return Err(Error::invalid(path, "is a JSON file; give the folder that it lies in, or a file with weights"));
@@ -65,8 +64,8 @@ impl Checkpoint {
     fn open_folder(path: &Path) -> Result<Self> {
         let folder = Folder::open(path)?;
         let names = folder.names()?;
-        if let Some(tensors) = safetensors::open_folder(&folder, &names)? {
-            return Self::hugging_face(path, &folder, tensors);
+        if let Some(opened) = safetensors::open_folder(&folder, &names)? {
+            return Self::hugging_face(path, &folder, opened);
         }
         match gguf::sets(&names).as_slice() {
             [] => {}
@@ -90,13 +89,15 @@ impl Checkpoint {
         Err(Error::invalid(path, what))
     }
 
-    /// A checkpoint of `tensors` with what else their `folder` says.
-    fn hugging_face(path: &Path, folder: &Folder, tensors: BTreeMap<String, Tensor>) -> Result<Self> {
+    /// A checkpoint of the tensors with what else their `folder` says; those of quantized modules are brought together.
+    fn hugging_face(path: &Path, folder: &Folder, opened: safetensors::Opened) -> Result<Self> {
+        let config = folder.object("config.json")?;
+        let tensors = schemes::resolve(path, &config, &opened.texts, opened.tensors)?;
         Ok(Self {
             source: Source::HuggingFace,
             path: path.to_path_buf(),
             metadata: Metadata { path: path.to_path_buf(), ..Metadata::default() },
-            config: folder.object("config.json")?,
+            config,
             generation_config: folder.object("generation_config.json")?,
             tensors,
         })
@@ -109,7 +110,7 @@ impl Checkpoint {
 
     /// Bytes of all tensors.
     pub fn bytes(&self) -> u64 {
-        self.tensors.values().map(|t| t.bytes().len() as u64).sum()
+        self.tensors.values().map(|t| t.stored_bytes() as u64).sum()
     }
 
     /// The text of a file that lies beside the weights (`tokenizer.json`, `chat_template.jinja`, ...): `None` where the

@@ -17,6 +17,7 @@ pub mod npy;
 mod output;
 mod probe;
 pub mod safetensors;
+mod schemes;
 mod sigbus;
 mod tensor;
 
@@ -25,7 +26,7 @@ pub use error::Error;
 pub use mapping::Mapping;
 pub use metadata::{Meta, Metadata, Texts};
 pub use output::{DataWriter, write_file};
-pub use tensor::Tensor;
+pub use tensor::{Rows, Tensor};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

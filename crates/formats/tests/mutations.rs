@@ -105,7 +105,7 @@ fn open(path: &Path) -> Option<usize> {
         // A type of few bits per value may make many values of a small file.
         if t.values() < 1 << 16 {
             sum += t.to_f32().len();
-            assert!(t.rows() == 0 || t.row(t.rows() - 1).len() * t.rows() == t.bytes().len());
+            assert!(t.rows() == 0 || t.row(t.rows() - 1, &mut vec![]).len() * t.rows() == t.bytes().len());
         }
         t.release();
     }

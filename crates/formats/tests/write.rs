@@ -67,7 +67,7 @@ fn same(path: &Path, tensors: &Tensors) -> Checkpoint {
     assert_eq!(c.tensors.len(), tensors.len());
     for (name, (ty, shape, bytes)) in tensors {
         let t = &c.tensors[name];
-        assert_eq!((t.ty(), t.shape(), t.bytes()), (*ty, &shape[..], &bytes[..]));
+        assert_eq!((t.ty(), t.shape(), &*t.bytes()), (*ty, &shape[..], &bytes[..]));
     }
     c
 }
@@ -277,7 +277,7 @@ fn other_packages_read_our_files() {
     w.bytes("b", &[1, 255]).unwrap();
     c.tensors.values().for_each(|t| w.tensor(t.name(), t.ty(), t.shape()).unwrap());
     let mut d = w.begin().unwrap();
-    c.tensors.values().for_each(|t| d.write(t.name(), t.bytes()).unwrap());
+    c.tensors.values().for_each(|t| d.write(t.name(), &t.bytes()).unwrap());
     d.finish().unwrap();
     let c = Checkpoint::open(data("kinds.safetensors")).unwrap();
     let numpy = |t: &&onebit_formats::Tensor| !["BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0"].contains(&t.ty().name());
@@ -285,7 +285,7 @@ fn other_packages_read_our_files() {
     w.text("format", "pt");
     c.tensors.values().filter(numpy).for_each(|t| w.tensor(t.name(), t.ty(), t.shape()).unwrap());
     let mut d = w.begin().unwrap();
-    c.tensors.values().filter(numpy).filter(|t| !t.bytes().is_empty()).for_each(|t| d.write(t.name(), t.bytes()).unwrap());
+    c.tensors.values().filter(numpy).filter(|t| !t.bytes().is_empty()).for_each(|t| d.write(t.name(), &t.bytes()).unwrap());
     d.finish().unwrap();
     let mut w = npy::Writer::create(at("x.npy"), &[2, 3]).unwrap();
     w.write(&[0.5, 1.0, -2.0, 3.0, 4.0, 5.0]).unwrap();

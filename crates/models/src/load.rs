@@ -28,7 +28,6 @@ pub(crate) struct Built<'a> {
 
 pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let (arch, name) = Arch::find(checkpoint)?;
-    refuse_unknown_forms(checkpoint)?;
     let settings = Settings::new(checkpoint, arch);
     let names = Names::new(checkpoint, arch, settings.tied(arch.hf)?);
     let vocabulary = settings.vocabulary(names.rows("token_embd.weight"))?;
@@ -44,12 +43,4 @@ pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
         Some(found) => rotate(model, &found).map_err(|source| Error::Plan { path: checkpoint.path.clone(), source })?,
     };
     Ok(Built { model, arch, settings, names })
-}
-
-/// Refuses weights that are stored in a way which their names and types do not show: read as they stand, they would compute nonsense.
-fn refuse_unknown_forms(checkpoint: &Checkpoint) -> Result<()> {
-    let Some(quantized) = checkpoint.config.get("quantization_config").filter(|v| !v.is_null()) else { return Ok(()) };
-    let method = quantized.get("quant_method").map_or_else(|| "no `quant_method`".into(), |m| m.to_string());
-    let what = format!("says that the weights are quantized ({method}), which cannot be read yet; use the original or a GGUF file");
-    Err(Error::Setting { path: checkpoint.path.join("config.json"), key: "quantization_config".into(), what })
 }

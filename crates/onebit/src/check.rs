@@ -65,7 +65,7 @@ pub(crate) fn check(checkpoint: &Checkpoint, progress: &(dyn Fn(usize) + Sync)) 
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 let Some(tensor) = tensors.get(i) else { return mine };
                 mine.push((i, of(tensor)));
-                progress(tensor.bytes().len());
+                progress(tensor.stored_bytes());
                 tensor.release();
             }
         };
@@ -103,17 +103,21 @@ fn of(tensor: &Tensor) -> Findings {
     }
     let bytes = ty.bytes_for(per).unwrap_or(1).max(1);
     let mut values = vec![0.0f32; per];
-    for (i, block) in tensor.bytes().chunks_exact(bytes).enumerate() {
-        ty.decode(block, &mut values);
-        found.blocks += 1;
-        let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-        found.nan.see(i, values.iter().any(|v| v.is_nan()));
-        found.infinite.see(i, values.iter().any(|v| v.is_infinite()));
-        // A vector may be all zeros or ones; a block of a matrix hardly.
-        if tensor.shape().len() > 1 {
-            found.zero.see(i, values.iter().all(|v| *v == 0.0));
-            let same = per >= 16 && levels > 4 && !plain && largest > 0.0 && values.iter().all(|v| v.abs() == largest);
-            found.saturated.see(i, same);
+    let mut room = vec![];
+    for row in 0..tensor.rows() {
+        for block in tensor.row(row, &mut room).chunks_exact(bytes) {
+            ty.decode(block, &mut values);
+            let i = found.blocks;
+            found.blocks += 1;
+            let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+            found.nan.see(i, values.iter().any(|v| v.is_nan()));
+            found.infinite.see(i, values.iter().any(|v| v.is_infinite()));
+            // A vector may be all zeros or ones; a block of a matrix hardly.
+            if tensor.shape().len() > 1 {
+                found.zero.see(i, values.iter().all(|v| *v == 0.0));
+                let same = per >= 16 && levels > 4 && !plain && largest > 0.0 && values.iter().all(|v| v.abs() == largest);
+                found.saturated.see(i, same);
+            }
         }
     }
     found

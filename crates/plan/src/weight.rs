@@ -79,6 +79,10 @@ impl Weight {
         if found != shape.iter().product::<usize>() || !(same_columns || same_values) {
             return Err(Error::Shape { name: first.tensor.name().to_string(), found: first.tensor.shape().to_vec(), expected: shape });
         }
+        if !same_columns && let Some(tensor) = first.tensor.reshaped(shape.clone()) {
+            let parts = vec![Part { rows: 0..tensor.rows(), tensor }];
+            return Ok(Self { name, shape, ty, parts, edit });
+        }
         Ok(Self { name, shape, ty, parts, edit })
     }
     /// Values in the innermost dimension.
@@ -95,49 +99,38 @@ impl Weight {
     }
     /// Bytes in the file.
     pub fn bytes(&self) -> usize {
-        self.ty.bytes_for(self.values()).unwrap_or(0)
+        let of = |p: &Part| p.tensor.stored_bytes() as u128 * p.rows.len() as u128 / p.tensor.rows().max(1) as u128;
+        self.parts.iter().map(of).fold(0, |sum, n| sum.saturating_add(usize::try_from(n).unwrap_or(usize::MAX)))
     }
-    /// Bytes of one row in the file.
+    /// Bytes of one row, as [`Weight::ty`] has it.
     pub fn row_bytes(&self) -> usize {
         self.ty.bytes_for(self.columns()).unwrap_or(0)
     }
-    /// The stored bytes of a run of rows that lies within one part, before any [`Edit`]; walk a weight with [`Weight::runs`].
-    fn part_bytes<'a>(&'a self, part: &'a Part) -> &'a [u8] {
-        let n = part.tensor.bytes().len() / part.tensor.rows().max(1);
-        &part.tensor.bytes()[part.rows.start * n..part.rows.end * n]
+    /// Whether rows lie in the file as [`Weight::ty`] has them; else they are put together when they are read.
+    pub fn in_file(&self) -> bool {
+        self.parts.iter().all(|p| p.tensor.in_file().is_some())
     }
-    /// The stored bytes, one contiguous run for each part, in order.
-    pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
-        self.parts.iter().map(|p| self.part_bytes(p))
-    }
-    /// All stored bytes in place, where they lie in one piece and no edit is needed: a device can use the mapping itself.
-    pub fn in_place(&self) -> Option<&[u8]> {
-        match (&self.parts[..], self.edit) {
-            ([part], Edit::None) => Some(self.part_bytes(part)),
-            _ => None,
-        }
-    }
-    /// The stored bytes of row `row`, before any edit.
-    pub fn row(&self, row: usize) -> &[u8] {
-        let n = self.row_bytes();
-        let mut byte = row * n;
-        for run in self.runs() {
-            if byte < run.len() {
-                return &run[byte..byte + n];
+    /// The bytes of row `row`, before any edit: in the file, or put together in `room`. For a vector the row is all of it.
+    pub fn row<'a>(&'a self, row: usize, room: &'a mut Vec<u8>) -> &'a [u8] {
+        let mut left = row;
+        for part in &self.parts {
+            if left < part.rows.len() {
+                return part.tensor.row(part.rows.start + left, room);
             }
-            byte -= run.len();
+            left -= part.rows.len();
         }
         panic!("row {row} of `{}`, which has {}", self.name, self.rows());
     }
     /// All values, decoded and edited.
     pub fn to_f32(&self) -> Vec<f32> {
         let mut out = vec![0.0; self.values()];
-        let mut rest = &mut out[..];
-        for run in self.runs() {
-            let n = run.len() / self.ty.block_bytes() * self.ty.block_values();
-            let (now, then) = rest.split_at_mut(n);
-            self.ty.decode(run, now);
-            rest = then;
+        let (mut rest, mut room) = (&mut out[..], vec![]);
+        for part in &self.parts {
+            for row in part.rows.clone() {
+                let (now, then) = rest.split_at_mut(part.tensor.columns());
+                self.ty.decode(part.tensor.row(row, &mut room), now);
+                rest = then;
+            }
         }
         self.edit.apply(&mut out);
         out

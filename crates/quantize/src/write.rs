@@ -89,15 +89,15 @@ pub fn quantize(checkpoint: &Checkpoint, out: &Path, options: &Options, progress
         writer.tensor(tensor.name(), *ty, tensor.shape())?;
     }
     report.bytes = writer.size();
-    let total = plan.iter().map(|(t, _)| t.bytes().len() as u64).sum();
+    let total = plan.iter().map(|(t, _)| t.stored_bytes() as u64).sum();
     let mut data = writer.begin()?;
     let mut done = 0;
     let (mut bits, mut values) = (0.0, 0.0);
     for (tensor, ty) in &plan {
         let rotation = rotation.as_ref().filter(|r| r.has(tensor.name()));
         if *ty == tensor.ty() && rotation.is_none() {
-            data.write(tensor.name(), tensor.bytes())?;
-            done += tensor.bytes().len() as u64;
+            data.write(tensor.name(), &tensor.bytes())?;
+            done += tensor.stored_bytes() as u64;
             progress(Progress { done, total });
         } else {
             encode(tensor, *ty, options, rotation, &mut data, &mut |bytes| {
@@ -200,10 +200,10 @@ fn encode(
         let out = &mut out[..count * to];
         let share = count.div_ceil(options.threads.max(1));
         let work = |start: usize, out: &mut [u8]| -> Result<()> {
-            let mut row = vec![0.0; columns];
+            let (mut row, mut room) = (vec![0.0; columns], vec![]);
             for (i, out) in out.chunks_exact_mut(to).enumerate() {
                 let at = start + i;
-                tensor.ty().decode(tensor.row(at), &mut row);
+                tensor.ty().decode(tensor.row(at, &mut room), &mut row);
                 if let Some(column) = row.iter().position(|v| !v.is_finite()) {
                     let what = format!("row {at}, column {column} is {}: the original is broken (`1bit show --check`)", row[column]);
                     return Err(Error::Tensor { tensor: tensor.name().into(), what });
@@ -231,7 +231,7 @@ fn encode(
             })
         })?;
         data.write(tensor.name(), out)?;
-        progress(tensor.bytes().len() / rows.max(1) * count);
+        progress(tensor.stored_bytes() / rows.max(1) * count);
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ fn threads_change_nothing() {
     let mut want = vec![0; Q8_0.bytes_for(tensor.values()).unwrap()];
     (Q8_0.info().encode.unwrap())(&tensor.to_f32(), None, &mut want);
     let file = Checkpoint::open(folder.path().join("2.gguf")).unwrap();
-    assert_eq!(file.tensor("token_embd.weight").unwrap().bytes(), want);
+    assert_eq!(file.tensor("token_embd.weight").unwrap().bytes().as_ref(), want);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 mod affine;
 mod block;
+mod coded;
 mod codes;
 mod grids;
 mod ids;
@@ -20,6 +21,7 @@ mod lattice;
 mod multiples;
 mod search;
 
+pub use coded::{CODED_GROUPS, coded, put_coded};
 pub use codes::Codes;
 pub use ids::{UnknownType, from_ggml_id, from_ggml_id_sized};
 

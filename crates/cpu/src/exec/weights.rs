@@ -74,6 +74,8 @@ fn packed_bytes(weight: &Weight, rows: usize) -> usize {
     let (columns, stored) = (weight.columns(), weight.row_bytes());
     let row = match weight.ty.info().codes {
         _ if weight.edit != Edit::None => columns.saturating_mul(4),
+        // Handed out in wide codes, and kept in as many bits as there are.
+        Some(_) if !weight.in_file() => weight.bytes() / weight.rows().max(1) + columns / 8,
         None if weight.ty.block_values() == 1 && weight.ty.block_bytes() > 2 => columns.saturating_mul(4),
         None => stored,
         // Types below four bits are kept as codes of two to eight bits, which only packing can tell.

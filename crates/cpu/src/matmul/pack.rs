@@ -10,19 +10,61 @@ use super::{
     simd::ROWS,
 };
 use crate::{isa::Isa, pool::Pool};
-use onebit_plan::{ActivationKind, DeviceError, Edit, Weight};
+use onebit_plan::{ActivationKind, DeviceError, Edit, Part, Weight};
 use onebit_quants::{Codes, WeightType};
 use std::{ops::Range, sync::Mutex};
 
+/// Where a matrix's rows come from.
+trait Stored: Sync {
+    /// The bytes of a row, perhaps put together in `room`.
+    fn row<'a>(&'a self, row: usize, room: &'a mut Vec<u8>) -> &'a [u8];
+}
+
+/// A run of the rows of a weight.
+struct PartOf<'a> {
+    parts: &'a [Part],
+    /// The weight's row with which each part begins.
+    first: Vec<usize>,
+    start: usize,
+}
+
+impl<'w> PartOf<'w> {
+    fn new(weight: &'w Weight, start: usize) -> Self {
+        let before = |next: &mut usize, p: &Part| {
+            *next += p.rows.len();
+            Some(*next - p.rows.len())
+        };
+        let first = weight.parts.iter().scan(0, before).collect();
+        Self { parts: &weight.parts, first, start }
+    }
+}
+
+impl Stored for PartOf<'_> {
+    fn row<'a>(&'a self, row: usize, room: &'a mut Vec<u8>) -> &'a [u8] {
+        let row = self.start + row;
+        let i = self.first.partition_point(|first| *first <= row) - 1;
+        let part = &self.parts[i];
+        part.tensor.row(part.rows.start + row - self.first[i], room)
+    }
+}
+
+/// Rows of so many bytes, one after the other.
+struct Bytes<'a>(&'a [u8], usize);
+
+impl Stored for Bytes<'_> {
+    fn row<'a>(&'a self, row: usize, _: &'a mut Vec<u8>) -> &'a [u8] {
+        &self.0[row * self.1..][..self.1]
+    }
+}
+
 /// Rows of a weight, as stored.
 pub(super) struct Rows<'a> {
-    pub(super) name: &'a str,
-    pub(super) ty: WeightType,
-    pub(super) columns: usize,
-    pub(super) rows: usize,
-    /// The bytes of one row.
-    pub(super) row: &'a (dyn Fn(usize) -> &'a [u8] + Sync),
-    pub(super) edit: Edit,
+    name: &'a str,
+    ty: WeightType,
+    columns: usize,
+    rows: usize,
+    stored: &'a dyn Stored,
+    edit: Edit,
 }
 
 impl Matrix {
@@ -30,27 +72,14 @@ impl Matrix {
     ///
     /// The weight's mapped pages are not needed afterwards; see [`Weight::release`].
     pub fn pack(weight: &Weight, rows: Range<usize>, isa: &Isa, kind: ActivationKind, pool: &Pool) -> Result<Self, DeviceError> {
-        let bytes = weight.row_bytes();
-        if rows.start > rows.end || rows.end > weight.rows() || bytes == 0 {
+        if rows.start > rows.end || rows.end > weight.rows() || weight.row_bytes() == 0 {
             let (ty, shape) = (weight.ty, &weight.shape);
             let what = format!("rows {rows:?} of `{}` ({ty}, {shape:?}) cannot be packed: blocks do not divide its rows", weight.name);
             return Err(DeviceError::Unsupported(what));
         }
-        // First rows of the runs, so that a row is found by a search.
-        let mut first = 0;
-        let runs: Vec<(usize, &[u8])> = weight
-            .runs()
-            .map(|run| {
-                first += run.len() / bytes;
-                (first - run.len() / bytes, run)
-            })
-            .collect();
-        let row = |row: usize| {
-            let row = rows.start + row;
-            let (first, run) = runs[runs.partition_point(|r| r.0 <= row) - 1];
-            &run[(row - first) * bytes..][..bytes]
-        };
-        let from = Rows { name: &weight.name, ty: weight.ty, columns: weight.columns(), rows: rows.len(), row: &row, edit: weight.edit };
+        let stored = PartOf::new(weight, rows.start);
+        let from =
+            Rows { name: &weight.name, ty: weight.ty, columns: weight.columns(), rows: rows.len(), stored: &stored, edit: weight.edit };
         from.pack(*isa, kind, pool)
     }
 }
@@ -69,8 +98,7 @@ impl Matrix {
         let Some(len) = len else {
             return Err(DeviceError::Unsupported(format!("{} bytes are no rows of {columns} values ({ty})", bytes.len())));
         };
-        let row = |row: usize| &bytes[row * len..][..len];
-        let from = Rows { name: "matrix", ty, columns, rows: bytes.len() / len, row: &row, edit: Edit::None };
+        let from = Rows { name: "matrix", ty, columns, rows: bytes.len() / len, stored: &Bytes(bytes, len), edit: Edit::None };
         from.pack(*isa, kind, pool)
     }
 }
@@ -202,9 +230,9 @@ impl Rows<'_> {
         let all = Mutex::new(Survey { codes: [false; 256], group: 0, offsets: false });
         pool.run(&|w| {
             let mut seen = Survey { codes: [false; 256], group: 0, offsets: false };
-            let mut codes = Codes::default();
+            let (mut codes, mut room) = (Codes::default(), vec![]);
             for row in w.chunk(self.rows, 1) {
-                for block in (self.row)(row).chunks_exact(self.ty.block_bytes()) {
+                for block in self.stored.row(row, &mut room).chunks_exact(self.ty.block_bytes()) {
                     split(block, &mut codes);
                     let values = &codes.codes[..self.ty.block_values()];
                     values.iter().for_each(|q| seen.codes[usize::from(*q as u8)] = true);
@@ -221,26 +249,27 @@ impl Rows<'_> {
     }
     /// Writes one row.
     fn put(&self, form: &Form, way: &Way, row: usize, codes: &mut [u8], plane: &mut [u8], scratch: &mut Scratch) {
-        let (bytes, lane) = ((self.row)(row), row % ROWS);
+        let Scratch { codes: split_codes, floats, room } = scratch;
+        let (bytes, lane) = (self.stored.row(row, room), row % ROWS);
         match way {
             Way::Copy(size) => spread(bytes, *size, lane, codes),
             Way::Decode => {
-                scratch.floats.resize(self.columns, 0.0);
-                self.ty.decode(bytes, &mut scratch.floats);
-                self.edit.apply(&mut scratch.floats);
-                for (column, v) in scratch.floats.iter().enumerate() {
+                floats.resize(self.columns, 0.0);
+                self.ty.decode(bytes, floats);
+                self.edit.apply(floats);
+                for (column, v) in floats.iter().enumerate() {
                     codes[(column * ROWS + lane) * 4..][..4].copy_from_slice(&v.to_le_bytes());
                 }
             }
             Way::Split { split, span, store } => {
                 let values = self.ty.block_values();
                 for (i, bytes) in bytes.chunks_exact(self.ty.block_bytes()).enumerate() {
-                    split(bytes, &mut scratch.codes);
+                    split(bytes, split_codes);
                     let block = i * values / BLOCK;
-                    for (b, q) in scratch.codes.codes[..values].as_chunks::<BLOCK>().0.iter().enumerate() {
+                    for (b, q) in split_codes.codes[..values].as_chunks::<BLOCK>().0.iter().enumerate() {
                         (form.put_codes)(&mut codes[(block + b) * form.block..][..form.block], lane, &store.stored(q));
                     }
-                    (form.put_scales)(plane, *span, lane, block, &Source { bytes, codes: &scratch.codes, values });
+                    (form.put_scales)(plane, *span, lane, block, &Source { bytes, codes: split_codes, values });
                 }
             }
         }
@@ -258,6 +287,7 @@ fn spread(bytes: &[u8], size: usize, lane: usize, out: &mut [u8]) {
 struct Scratch {
     codes: Codes,
     floats: Vec<f32>,
+    room: Vec<u8>,
 }
 
 /// What codes and scales of a matrix are like.

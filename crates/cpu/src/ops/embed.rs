@@ -3,7 +3,7 @@
 use super::{Row, RowOp};
 use crate::{exec::step::StepView, matmul::Matrix};
 use onebit_plan::Weight;
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 /// Where the table is.
 pub(crate) enum Table {
@@ -18,12 +18,17 @@ pub(crate) struct Embed {
     pub(crate) scale: f32,
 }
 
+thread_local! {
+    /// Where a row is put together that does not lie in the file as it is; kept, so that a token allocates nothing.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(vec![]) };
+}
+
 impl RowOp for Embed {
     fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
         match &self.table {
             Table::Packed(matrix) => matrix.row_f32(row.id as usize, out),
             Table::File(weight) => {
-                weight.ty.decode(weight.row(row.id as usize), out);
+                ROOM.with_borrow_mut(|room| weight.ty.decode(weight.row(row.id as usize, room), out));
                 weight.edit.apply(out);
             }
         }

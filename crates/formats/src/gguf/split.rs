@@ -161,9 +161,9 @@ fn add(all: &mut BTreeMap<String, Tensor>, tensors: impl Iterator<Item = Tensor>
     for tensor in tensors {
         match all.entry(tensor.name().to_owned()) {
             btree_map::Entry::Occupied(old) => {
-                let other = old.get().file().path().file_name().unwrap_or_default().display();
+                let other = old.get().path().file_name().unwrap_or_default().display();
                 let text = format!("tensor `{}` is also in {other}", tensor.name());
-                return Err(Error::invalid(tensor.file().path(), text));
+                return Err(Error::invalid(tensor.path(), text));
             }
             btree_map::Entry::Vacant(slot) => {
                 slot.insert(tensor);

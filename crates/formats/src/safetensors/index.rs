@@ -1,6 +1,6 @@
 //! A folder with safetensors: one file, or shards with an index that says which tensor is in which.
 
-use super::read::open_file;
+use super::read::{Opened, open_file};
 use crate::{
     Error, Result, Tensor,
     bytes::quote,
@@ -25,7 +25,7 @@ const WEIGHT_LIMIT: usize = 1 << 19;
 ///
 /// As the transformers library does: `model.safetensors` first, then `model.safetensors.index.json`, and otherwise the only
 /// index or the only file that there is.
-pub(crate) fn open_folder(folder: &Folder, names: &[String]) -> Result<Option<BTreeMap<String, Tensor>>> {
+pub(crate) fn open_folder(folder: &Folder, names: &[String]) -> Result<Option<Opened>> {
     let has = |name: &str| names.iter().any(|n| n == name);
     let ending = |end: &str| names.iter().filter(|n| n.ends_with(end)).collect::<Vec<_>>();
     if has(SINGLE) {
@@ -50,13 +50,13 @@ pub(crate) fn open_folder(folder: &Folder, names: &[String]) -> Result<Option<BT
 }
 
 /// The tensors of the file `name`.
-fn single(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
+fn single(folder: &Folder, name: &str) -> Result<Opened> {
     let path = folder.file(name)?.unwrap_or_else(|| folder.path().join(name));
-    Ok(open_file(&path)?.into_iter().map(|t| (t.name().to_owned(), t)).collect())
+    open_file(&path)
 }
 
 /// The tensors of the shards that the index `name` lists.
-fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
+fn sharded(folder: &Folder, name: &str) -> Result<Opened> {
     let path = folder.path().join(name);
     let fault = |what: String| Error::invalid(&path, what);
     let text = folder.text(name)?.unwrap_or_default();
@@ -86,15 +86,20 @@ fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
         return Err(fault(format!("names files that are not in the folder: {}{more}; download them", missing.join(", "))));
     }
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
+    let mut texts = BTreeMap::new();
     for (shard, path) in paths {
-        for tensor in open_file(&path)? {
+        let opened = open_file(&path)?;
+        for (name, text) in opened.texts {
+            texts.entry(name).or_insert(text);
+        }
+        for tensor in opened.tensors.into_values() {
             let listed = map.get(tensor.name());
             // A tensor that the index forgot is still loaded, as transformers does. Where two shards have it, the index decides.
             if listed.is_some_and(|l| *l != shard) {
                 continue;
             }
             if let Some(old) = tensors.insert(tensor.name().to_owned(), tensor) {
-                let other = old.file().path().file_name().unwrap_or_default().display();
+                let other = old.path().file_name().unwrap_or_default().display();
                 return Err(Error::invalid(&path, format!("tensor {} is also in {other}", quote(old.name().as_bytes()))));
             }
         }
@@ -102,7 +107,7 @@ fn sharded(folder: &Folder, name: &str) -> Result<BTreeMap<String, Tensor>> {
     if let Some((tensor, shard)) = pairs.iter().find(|(t, _)| !tensors.contains_key(&**t)) {
         return Err(fault(format!("says that tensor {} is in {shard}, but it is not", quote(tensor.as_bytes()))));
     }
-    Ok(tensors)
+    Ok(Opened { tensors, texts })
 }
 
 /// An index: the file of each tensor. Other keys (`metadata`) say nothing that the shards do not.

@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub(crate) use index::open_folder;
-pub(crate) use read::{is_safetensors, open_file};
+pub(crate) use read::{Opened, is_safetensors, open_file};
 pub use write::Writer;
 
 /// Bytes of the header's length, before it.

@@ -13,7 +13,13 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
-use std::{borrow::Cow, collections::HashSet, fmt, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    fmt,
+    path::Path,
+    sync::Arc,
+};
 
 /// The most dimensions a tensor has.
 const DIMENSIONS: usize = 8;
@@ -29,15 +35,23 @@ pub(crate) fn is_safetensors(start: &[u8]) -> bool {
     start.len() > PREFIX && start[PREFIX] == b'{' && start[4..PREFIX] == [0; 4]
 }
 
-/// Opens one file and gives its tensors.
-pub(crate) fn open_file(path: &Path) -> Result<Vec<Tensor>> {
+/// What files hold: tensors by name, and the texts of their `__metadata__` (the first of a name).
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) tensors: BTreeMap<String, Tensor>,
+    pub(crate) texts: BTreeMap<String, String>,
+}
+
+/// Opens one file.
+pub(crate) fn open_file(path: &Path) -> Result<Opened> {
     let file = Arc::new(Mapping::open(path)?);
-    let entries = header(path, file.bytes())?;
-    Ok(entries.into_iter().map(|e| e.tensor(&file)).collect())
+    let (entries, texts) = header(path, file.bytes())?;
+    let tensors = entries.into_iter().map(|e| e.tensor(&file)).map(|t| (t.name().to_owned(), t)).collect();
+    Ok(Opened { tensors, texts })
 }
 
 /// Reads the header of the file `path`, whose bytes are `file`.
-pub(crate) fn header(path: &Path, file: &[u8]) -> Result<Vec<Entry>> {
+pub(crate) fn header(path: &Path, file: &[u8]) -> Result<(Vec<Entry>, BTreeMap<String, String>)> {
     let fault = |what: String| Error::invalid(path, what);
     // A header's length may look like another format's magic, so what could be right is not probed.
     if !is_safetensors(file)
@@ -61,7 +75,8 @@ pub(crate) fn header(path: &Path, file: &[u8]) -> Result<Vec<Entry>> {
     }
     let text = std::str::from_utf8(head).map_err(|e| fault(format!("the header is not UTF-8 at byte {}", PREFIX + e.valid_up_to())))?;
     let head: Head<'_> = json::typed(path, text)?;
-    place(path, head.0, PREFIX + len, data.len())
+    let entries = place(path, head.infos, PREFIX + len, data.len())?;
+    Ok((entries, head.texts.into_iter().map(|(name, text)| (name.into_owned(), text.into_owned())).collect()))
 }
 
 /// Finds each tensor's place in the data, `len` bytes from `start` on: the format wants it filled without gaps.
@@ -107,8 +122,11 @@ pub(super) fn dtype(name: &str) -> Option<WeightType> {
     WeightType::by_name(name).filter(|t| t.block_values() == 1 && t.name() == name)
 }
 
-/// A header: tensors in the file's order.
-struct Head<'a>(Vec<(Cow<'a, str>, Info<'a>)>);
+/// A header: tensors in the file's order, and texts.
+struct Head<'a> {
+    infos: Vec<(Cow<'a, str>, Info<'a>)>,
+    texts: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
 
 /// A tensor's description.
 #[derive(Deserialize)]
@@ -141,7 +159,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
         f.write_str("an object of tensors")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'de>, A::Error> {
-        let mut infos = Vec::new();
+        let (mut infos, mut texts) = (Vec::new(), Vec::new());
         let mut names = HashSet::new();
         while let Some(Text(name)) = map.next_key()? {
             let shown = || quote(name.as_bytes());
@@ -153,8 +171,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
                 return Err(twice(&name));
             }
             if name == METADATA {
-                // Nothing in it says how to read the tensors; it is checked, and not kept.
-                map.next_value::<Pairs<'de, TEXT_LIMIT>>()?;
+                texts = map.next_value::<Pairs<'de, TEXT_LIMIT>>()?.0;
                 continue;
             }
             if infos.len() == TENSOR_LIMIT {
@@ -164,7 +181,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
             let [begin, end] = raw.data_offsets;
             infos.push((name, Info { dtype: raw.dtype.0, shape: raw.shape.0, begin, end }));
         }
-        Ok(Head(infos))
+        Ok(Head { infos, texts })
     }
 }
 

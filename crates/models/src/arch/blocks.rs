@@ -74,23 +74,23 @@ pub(crate) const FFN: &[Entry] = &[
 pub(crate) const FUSED_FFN: &[Entry] =
     &[tensor("blk.{}.ffn_up", "model.layers.{}.mlp.gate_up_proj"), tensor("blk.{}.ffn_down", "model.layers.{}.mlp.down_proj")];
 
-/// Names of a mixture of experts and its router.
-pub(crate) const EXPERTS: &[Entry] = &[
-    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"),
-    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.{e}.gate_proj").or_fused(
-        "blk.{}.ffn_gate_up_exps.weight",
-        "model.layers.{}.mlp.experts.gate_up_proj",
-        0,
-        2,
-    ),
-    tensor("blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.{e}.up_proj").or_fused(
-        "blk.{}.ffn_gate_up_exps.weight",
-        "model.layers.{}.mlp.experts.gate_up_proj",
-        1,
-        2,
-    ),
-    tensor("blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{e}.down_proj").or_fused("", "model.layers.{}.mlp.experts.down_proj", 0, 1),
-];
+/// Names of a mixture of experts and its router; MLX has stacks.
+pub(crate) const EXPERTS: &[Entry] =
+    &[
+        tensor("blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"),
+        tensor("blk.{}.ffn_gate_exps", "model.layers.{}.mlp.experts.{e}.gate_proj")
+            .or("model.layers.{}.mlp.switch_mlp.gate_proj")
+            .or_fused("blk.{}.ffn_gate_up_exps.weight", "model.layers.{}.mlp.experts.gate_up_proj", 0, 2),
+        tensor("blk.{}.ffn_up_exps", "model.layers.{}.mlp.experts.{e}.up_proj").or("model.layers.{}.mlp.switch_mlp.up_proj").or_fused(
+            "blk.{}.ffn_gate_up_exps.weight",
+            "model.layers.{}.mlp.experts.gate_up_proj",
+            1,
+            2,
+        ),
+        tensor("blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{e}.down_proj")
+            .or("model.layers.{}.mlp.switch_mlp.down_proj")
+            .or_fused("", "model.layers.{}.mlp.experts.down_proj", 0, 1),
+    ];
 
 /// Names of the expert that all tokens ask, and its gate.
 pub(crate) const SHARED_EXPERT: &[Entry] = &[

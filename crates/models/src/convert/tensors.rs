@@ -100,9 +100,9 @@ impl Stored<'_> {
     }
 
     fn write_rows(&self, weight: &Weight, order: Option<&Order>, data: &mut DataWriter) -> Result<()> {
-        let mut row = vec![0.0; weight.columns()];
+        let (mut row, mut room) = (vec![0.0; weight.columns()], vec![]);
         for i in 0..weight.rows() {
-            let bytes = weight.row(if let Some(Order::Rows(order)) = order { order[i] } else { i });
+            let bytes = weight.row(if let Some(Order::Rows(order)) = order { order[i] } else { i }, &mut room);
             let as_is = self.ty == weight.ty && weight.edit == Edit::None && !matches!(order, Some(Order::Columns(_)));
             let bytes = if as_is {
                 Cow::Borrowed(bytes)

@@ -89,9 +89,10 @@ fn write_gguf(file: &Path, pairs: &BTreeMap<String, Meta>, tensors: &Tensors) ->
 
 /// Why the checkpoint at `path` is refused.
 pub fn refusal(path: &Path) -> Outcome<String> {
-    match onebit_models::load(&Checkpoint::open(path)?) {
+    let loaded = Checkpoint::open(path).map_err(|e| e.to_string()).and_then(|c| onebit_models::load(&c).map_err(|e| e.to_string()));
+    match loaded {
         Ok(_) => Err("it was accepted".into()),
-        Err(error) => Ok(error.to_string()),
+        Err(error) => Ok(error),
     }
 }
 

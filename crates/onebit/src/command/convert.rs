@@ -26,7 +26,7 @@ impl Convert {
                 Usage(format!("--type {name}: there is no such weight type; 1bit writes {}", known.join(", ")))
             })?),
         };
-        let bytes = checkpoint.tensors.values().map(|t| t.bytes().len() as u64).sum();
+        let bytes = checkpoint.tensors.values().map(|t| t.stored_bytes() as u64).sum();
         let bar = progress::bar(loudness, "converting", bytes);
         let done = convert(&checkpoint, &self.out, &Options { ty }, &mut |p| {
             bar.set_length(p.total as u64);

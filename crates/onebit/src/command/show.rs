@@ -48,12 +48,12 @@ impl Show {
             return Ok(());
         }
         let model = onebit_models::load(&checkpoint);
-        let bytes: usize = checkpoint.tensors.values().map(|t| t.bytes().len()).sum();
+        let bytes: usize = checkpoint.tensors.values().map(Tensor::stored_bytes).sum();
         let values: usize = checkpoint.tensors.values().map(Tensor::values).sum();
         let mut types: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for t in checkpoint.tensors.values() {
-            let entry = types.entry(t.ty().name()).or_default();
-            *entry = (entry.0 + 1, entry.1 + t.bytes().len());
+            let entry = types.entry(t.stored_as()).or_default();
+            *entry = (entry.0 + 1, entry.1 + t.stored_bytes());
         }
         let source = if checkpoint.source == Source::Gguf { "GGUF" } else { "Hugging Face" };
         if self.json {
@@ -64,7 +64,7 @@ impl Show {
             let tensors: Vec<_> = checkpoint
                 .tensors
                 .values()
-                .map(|t| json!({"name": t.name(), "type": t.ty().name(), "shape": t.shape(), "bytes": t.bytes().len()}))
+                .map(|t| json!({"name": t.name(), "type": t.stored_as(), "shape": t.shape(), "bytes": t.stored_bytes()}))
                 .collect();
             let settings: BTreeMap<_, _> = settings(&checkpoint, self.all).collect();
             let value = json!({
@@ -107,7 +107,7 @@ impl Show {
         if self.all {
             writeln!(out, "tensors")?;
             for t in checkpoint.tensors.values() {
-                writeln!(out, "  {:48} {:8} {:?}", t.name(), t.ty().name(), t.shape())?;
+                writeln!(out, "  {:48} {:8} {:?}", t.name(), t.stored_as(), t.shape())?;
             }
         }
         Ok(())
@@ -145,9 +145,9 @@ fn write_tensor(checkpoint: &Checkpoint, name: &str, path: &PathBuf) -> anyhow::
         return Err(Usage(format!("{} has no tensor `{name}`; `1bit show --all` lists them", checkpoint.path.display())).into());
     };
     let mut file = npy::Writer::create(path, tensor.shape())?;
-    let mut row = vec![0.0; tensor.columns()];
+    let (mut row, mut room) = (vec![0.0; tensor.columns()], vec![]);
     for r in 0..tensor.rows() {
-        tensor.ty().decode(tensor.row(r), &mut row);
+        tensor.ty().decode(tensor.row(r, &mut room), &mut row);
         file.write(&row)?;
     }
     Ok(file.finish()?)
