@@ -10,6 +10,10 @@ pub trait Rows: fmt::Debug + Send + Sync {
     fn stored(&self) -> &[Tensor];
     /// How it is stored, for people: `GPTQ, 4 bits in groups of 128`.
     fn scheme(&self) -> &str;
+    /// As [`Tensor::rounds_input`].
+    fn rounds_input(&self) -> bool {
+        false
+    }
 }
 
 /// Where a tensor's bytes come from.
@@ -65,6 +69,13 @@ impl Tensor {
         match &self.data {
             Data::File { .. } => None,
             Data::Rows(rows) => Some(rows.scheme()),
+        }
+    }
+    /// Whether the way in which it is stored means that the model was trained with inputs of its linear layers rounded to 8 bits.
+    pub fn rounds_input(&self) -> bool {
+        match &self.data {
+            Data::File { .. } => false,
+            Data::Rows(rows) => rows.rounds_input(),
         }
     }
     /// The name for people of how the values are stored.

@@ -5,7 +5,11 @@
 //! two forms differ in besides names: edits that loading applies, and orders that only `convert` needs, because a plan can
 //! work in either.
 
-use crate::{Error, Result, arch::Arch, settings::Settings};
+use crate::{
+    Error, Result,
+    arch::{Arch, bitnet},
+    settings::Settings,
+};
 use onebit_formats::{Checkpoint, Source, Tensor};
 use onebit_plan::{Edit, Model, Part, Resolve, Weight};
 use std::{collections::HashSet, ops::Range};
@@ -281,7 +285,10 @@ impl Resolve for Names<'_> {
             return Ok(None);
         }
         let (parts, edit) = self.parts(name, shape)?;
-        parts.map(|parts| Weight::join(name, parts, shape.to_vec(), edit)).transpose()
+        let Some(parts) = parts else { return Ok(None) };
+        let mut weight = Weight::join(name, parts, shape.to_vec(), edit)?;
+        weight.rounds_input |= self.checkpoint.source == Source::Gguf && bitnet::rounds_input(self.arch, name, weight.ty);
+        Ok(Some(weight))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Graph<'a> {
     plan: Plan,
     weights: Vec<Weight>,
     found: HashMap<String, WeightId>,
+    /// The last value that was rounded for a linear layer, and what it became: several layers often read the same.
+    rounded: Option<(Value, Value)>,
     layer: Option<usize>,
     /// The layer whose weights are named.
     names: Option<usize>,
@@ -39,7 +41,16 @@ impl<'a> Graph<'a> {
             vocabulary,
             context,
         };
-        Self { weights_by_name: weights, plan, weights: vec![], found: HashMap::new(), layer: None, names: None, fault: None }
+        Self {
+            weights_by_name: weights,
+            plan,
+            weights: vec![],
+            found: HashMap::new(),
+            rounded: None,
+            layer: None,
+            names: None,
+            fault: None,
+        }
     }
 
     /// Runs `layer` for each of `count` layers, handing the stream from one to the next.
@@ -125,6 +136,21 @@ impl<'a> Graph<'a> {
     /// Says that the model is good for no more than `tokens` of context.
     pub fn limit_context(&mut self, tokens: usize) {
         self.plan.context = self.plan.context.min(tokens);
+    }
+
+    /// Whether what a weight is multiplied with is rounded first.
+    pub(crate) fn rounds_input(&self, weight: WeightId) -> bool {
+        self.weights.get(weight.0 as usize).is_some_and(|w| w.rounds_input)
+    }
+
+    /// The rounded form of a value, where it was the last that was rounded.
+    pub(crate) fn rounded(&self, x: Value) -> Option<Value> {
+        self.rounded.filter(|(of, _)| *of == x).map(|(_, out)| out)
+    }
+
+    /// Remembers the rounded form of a value.
+    pub(crate) fn remember_rounded(&mut self, x: Value, out: Value) {
+        self.rounded = Some((x, out));
     }
 
     /// Whether the checkpoint has the weight.

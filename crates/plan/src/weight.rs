@@ -54,6 +54,8 @@ pub struct Weight {
     pub parts: Vec<Part>,
     /// What is done to the values.
     pub edit: Edit,
+    /// Whether the model was trained with inputs rounded to 8 bits (see [`RoundRows`](crate::RoundRows)).
+    pub rounds_input: bool,
 }
 
 impl Weight {
@@ -79,11 +81,12 @@ impl Weight {
         if found != shape.iter().product::<usize>() || !(same_columns || same_values) {
             return Err(Error::Shape { name: first.tensor.name().to_string(), found: first.tensor.shape().to_vec(), expected: shape });
         }
+        let rounds_input = parts.iter().any(|p| p.tensor.rounds_input());
         if !same_columns && let Some(tensor) = first.tensor.reshaped(shape.clone()) {
             let parts = vec![Part { rows: 0..tensor.rows(), tensor }];
-            return Ok(Self { name, shape, ty, parts, edit });
+            return Ok(Self { name, shape, ty, parts, edit, rounds_input });
         }
-        Ok(Self { name, shape, ty, parts, edit })
+        Ok(Self { name, shape, ty, parts, edit, rounds_input })
     }
     /// Values in the innermost dimension.
     pub fn columns(&self) -> usize {

@@ -227,6 +227,7 @@ impl Interpreter {
             }),
             Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
+            Op::RoundRows(r) => each(r.x, &ops::round_row),
             Op::PositionScale(s) => of(s.x).iter().zip(rows).map(|(x, r)| ops::position_scale(x, s, r.position)).collect(),
             Op::Xielu(f) => each(f.x, &|x| ops::xielu(x, f)),
             Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.low, c.high)),

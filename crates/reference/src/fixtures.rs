@@ -46,6 +46,7 @@ macro_rules! fixtures {
             granite: gguf,
             granitemoe: gguf,
             hyperclovax: hub_only,
+            bitnet: gguf,
             qwen2: gguf,
             qwen2_moe: hub_only,
             qwen3: gguf,

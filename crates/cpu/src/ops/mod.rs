@@ -23,6 +23,7 @@ pub(crate) mod math;
 pub(crate) mod norm;
 mod position_scale;
 pub(crate) mod rope;
+pub(crate) mod round_rows;
 pub(crate) mod route;
 pub(crate) mod scan;
 pub(crate) mod select;

@@ -2,6 +2,7 @@
 //!
 //! Source: `docs/gguf.md` of the ggml repository. Versions 2 and 3 (which differ only in that 3 allows big-endian files), little endian.
 
+pub(crate) mod i2_s;
 mod read;
 mod split;
 mod write;

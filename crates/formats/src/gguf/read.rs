@@ -4,10 +4,11 @@ use super::{ALIGNMENT, DIMENSIONS, MAGIC, kind};
 use crate::{
     Error, Meta, Metadata, Result, Texts,
     bytes::{Cursor, quote},
+    gguf::i2_s,
     layout::{Entry, product},
     probe,
 };
-use onebit_quants::from_ggml_id_sized;
+use onebit_quants::{U8, from_ggml_id_sized};
 use std::{collections::HashSet, fmt::Display, path::Path};
 
 /// The most bytes of header that are read. Known files have up to 20 MB, vocabularies of 260,000 tokens included.
@@ -268,13 +269,20 @@ fn place(path: &Path, mut infos: Vec<Info<'_>>, start: usize, len: usize, alignm
         }
         let next = infos.get(i + 1).map_or(data, |n| n.offset.min(data));
         let span = usize::try_from(next.saturating_sub(info.offset)).unwrap_or(usize::MAX);
-        let ty = from_ggml_id_sized(info.id, info.values, span, alignment).map_err(|e| fault(format!("cannot be read: {e}")))?;
         let columns = info.shape.last().copied().unwrap_or(1);
+        // Where the size is another, the id means what mainline withdrew.
+        let i2_s = (info.id == i2_s::ID).then(|| i2_s::bytes(info.values, columns)).flatten();
+        let i2_s = i2_s.filter(|n| *n <= span && span - n < alignment);
+        let ty = match i2_s {
+            Some(_) => Ok(U8),
+            None => from_ggml_id_sized(info.id, info.values, span, alignment).map_err(|e| fault(format!("cannot be read: {e}"))),
+        }?;
         if !columns.is_multiple_of(ty.block_values()) {
             let block = ty.block_values();
             return Err(fault(format!("has rows of {columns} values, which blocks of {block} ({ty}) do not divide")));
         }
-        let bytes = ty.bytes_for(info.values).ok_or_else(|| fault(format!("of shape {:?} has more bytes than can be", info.shape)))?;
+        let bytes =
+            i2_s.or(ty.bytes_for(info.values)).ok_or_else(|| fault(format!("of shape {:?} has more bytes than can be", info.shape)))?;
         let end = info.offset.checked_add(bytes as u64).filter(|end| *end <= data).ok_or_else(|| {
             let offset = info.offset;
             fault(format!(
@@ -283,7 +291,7 @@ fn place(path: &Path, mut infos: Vec<Info<'_>>, start: usize, len: usize, alignm
         })?;
         free = end;
         let offset = start + info.offset as usize;
-        entries.push(Entry { name: info.name.to_owned(), ty, shape: info.shape.clone(), offset, len: bytes });
+        entries.push(Entry { name: info.name.to_owned(), ty, shape: info.shape.clone(), offset, len: bytes, i2_s: i2_s.is_some() });
     }
     Ok(entries)
 }

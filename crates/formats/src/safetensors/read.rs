@@ -109,7 +109,7 @@ fn place(path: &Path, mut infos: Vec<(Cow<'_, str>, Info<'_>)>, start: usize, le
         }
         free = end;
         let name = name.into_owned();
-        entries.push(Entry { name, ty, shape: info.shape, offset: start + begin as usize, len: (end - begin) as usize });
+        entries.push(Entry { name, ty, shape: info.shape, offset: start + begin as usize, len: (end - begin) as usize, i2_s: false });
     }
     if free != len as u64 {
         return Err(Error::invalid(path, format!("{} bytes follow the last tensor; the format allows none", len as u64 - free)));

@@ -5,7 +5,7 @@
 //! | `weight` U8 | `[out / 4, in]` | four trits to a byte: bits 2 k and 2 k + 1 of row r are row `k * out / 4 + r`, one added |
 //! | `weight_scale` | `[1]` | |
 //!
-//! `w = trit * scale` (`linear_class` `autobitlinear`) or `trit / scale` (`bitlinear`). Layout: `integrations/bitnet.py` of transformers.
+//! Inputs are rounded to 8 bits, token by token. `w = trit * scale` (`linear_class` `autobitlinear`) or `trit / scale` (`bitlinear`). Layout: `integrations/bitnet.py` of transformers.
 
 use super::{
     fields::Fields,
@@ -68,5 +68,8 @@ impl Codes for Ternary {
     }
     fn line(&self, _: usize, _: usize) -> (f32, f32) {
         (self.scale, 0.0)
+    }
+    fn rounds_input(&self) -> bool {
+        true
     }
 }

@@ -5,22 +5,26 @@ use onebit_quants::{CODED_GROUPS, F32, WeightType, coded, put_coded};
 use std::{fmt, sync::Arc};
 
 /// A matrix of codes: `w = scale * code + offset`, scale and offset by row and group.
-pub(super) trait Codes: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Codes: fmt::Debug + Send + Sync + 'static {
     /// The codes of a row, all columns.
     fn codes(&self, row: usize, out: &mut [i8]);
     /// Scale and offset of a group of a row.
     fn line(&self, row: usize, group: usize) -> (f32, f32);
+    /// As [`Rows::rounds_input`].
+    fn rounds_input(&self) -> bool {
+        false
+    }
 }
 
 /// A matrix of numbers.
-pub(super) trait Numbers: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Numbers: fmt::Debug + Send + Sync + 'static {
     /// The numbers of a row, all columns.
     fn numbers(&self, row: usize, out: &mut [f32]);
 }
 
 /// Which group a column belongs to.
 #[derive(Debug)]
-pub(super) enum Groups {
+pub(crate) enum Groups {
     /// Each so many columns (the last may have fewer).
     Even(usize),
     /// One number for each column, below the number of groups.
@@ -37,15 +41,15 @@ impl Groups {
 }
 
 /// What a tensor that is put together is called, and what it is made of.
-pub(super) struct Made {
+pub(crate) struct Made {
     /// The name that it has without the scheme: `model.layers.0.mlp.up_proj.weight`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Outermost first.
-    pub(super) shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// The tensors of the file.
-    pub(super) stored: Vec<Tensor>,
+    pub(crate) stored: Vec<Tensor>,
     /// How it is stored, for people.
-    pub(super) scheme: String,
+    pub(crate) scheme: String,
 }
 
 impl Made {
@@ -54,7 +58,7 @@ impl Made {
     }
     /// A tensor of codes. Where groups are a multiple of a size that there is a type for, and its blocks divide rows, it is handed out
     /// so; with groups of other sizes (or columns in any order), as f32.
-    pub(super) fn codes(self, matrix: impl Codes, groups: Groups, offsets: bool) -> Tensor {
+    pub(crate) fn codes(self, matrix: impl Codes, groups: Groups, offsets: bool) -> Tensor {
         let columns = self.columns();
         let divides = |size: &usize| match &groups {
             // A group that spans the row may be cut anywhere.
@@ -68,21 +72,25 @@ impl Made {
         }
     }
     /// A tensor of numbers.
-    pub(super) fn numbers(self, matrix: impl Numbers) -> Tensor {
+    pub(crate) fn numbers(self, matrix: impl Numbers) -> Tensor {
         let columns = self.columns();
         self.tensor(F32, Plain { matrix, columns })
     }
     /// A tensor whose rows `fill` writes as blocks of `ty`, which divide rows.
-    pub(super) fn tensor(self, ty: WeightType, fill: impl Fill) -> Tensor {
+    pub(crate) fn tensor(self, ty: WeightType, fill: impl Fill) -> Tensor {
         let rows = Put { fill, stored: self.stored, scheme: self.scheme };
         Tensor::made(self.name, ty, self.shape, Arc::new(rows))
     }
 }
 
 /// Writes rows as blocks.
-pub(super) trait Fill: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Fill: fmt::Debug + Send + Sync + 'static {
     /// As [`Rows::row`].
     fn row(&self, row: usize, out: &mut [u8]);
+    /// As [`Rows::rounds_input`].
+    fn rounds_input(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug)]
@@ -101,6 +109,9 @@ impl<F: Fill> Rows for Put<F> {
     }
     fn scheme(&self) -> &str {
         &self.scheme
+    }
+    fn rounds_input(&self) -> bool {
+        self.fill.rounds_input()
     }
 }
 
@@ -127,6 +138,9 @@ impl<M: Codes> Fill for Coded<M> {
             put_coded(codes, self.size, self.offsets, line, out);
         }
     }
+    fn rounds_input(&self) -> bool {
+        self.matrix.rounds_input()
+    }
 }
 
 /// Codes in groups that no block fits, as f32.
@@ -149,6 +163,9 @@ impl<M: Codes> Fill for Loose<M> {
             }
             *out = (f32::from(*q) * line.0 + line.1).to_le_bytes();
         }
+    }
+    fn rounds_input(&self) -> bool {
+        self.matrix.rounds_input()
     }
 }
 

@@ -20,12 +20,12 @@ mod fp4;
 mod fp8;
 mod gptq;
 mod hqq;
-mod matrix;
+pub(crate) mod matrix;
 mod mlx;
 mod modelopt;
 mod mxfp4;
 mod reader;
-mod scalars;
+pub(crate) mod scalars;
 mod torchao;
 
 use crate::{Result, Tensor};

@@ -236,6 +236,8 @@ pub(crate) struct Heads {
     pub(crate) clip: Option<f32>,
     /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
     pub(crate) biased: bool,
+    /// Epsilon of an RMSNorm before the output projection.
+    pub(crate) sub_norm: Option<f32>,
 }
 
 impl Heads {
@@ -268,7 +270,7 @@ impl Heads {
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
         let (scale, biased) = (1.0 / (head as f32).sqrt(), s.implied("attention_bias", false)?);
-        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, biased })
+        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, biased, sub_norm: None })
     }
 
     /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
@@ -314,6 +316,7 @@ impl Heads {
         let spec =
             AttentionSpec { mask, scale: self.scale, softcap: self.softcap, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) };
         let y = g.attention(q, k, v, &spec);
+        let y = if let Some(eps) = self.sub_norm { g.rms_norm(y, "attn_sub_norm", eps) } else { y };
         g.linear(y, "attn_output", width)
     }
 }

@@ -2,6 +2,7 @@
 
 mod apertus;
 mod bamba;
+pub(crate) mod bitnet;
 mod blocks;
 mod cohere;
 mod diffllama;
@@ -63,6 +64,8 @@ pub struct Arch {
 
 /// All of them.
 static ALL: &[&Arch] = &[
+    &bitnet::BITNET_B158,
+    &bitnet::BITNET,
     &llama::LLAMA,
     &llama::MINISTRAL3,
     &llama::ARCEE,

@@ -3,7 +3,7 @@
 use crate::{Error, Result, load::Built, names::Order};
 use onebit_formats::DataWriter;
 use onebit_plan::{Edit, Weight};
-use onebit_quants::{BF16, F16, F32, WeightType};
+use onebit_quants::{BF16, F16, F32, TQ2_0, WeightType};
 use std::{borrow::Cow, path::PathBuf};
 
 /// A tensor of the file.
@@ -36,7 +36,13 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             shape.push(1);
         }
         let columns = shape.last().copied().unwrap_or(1);
-        let same = if weight.ty.info().ggml_id.is_some() && weight.ty.info().encode.is_some() { weight.ty } else { BF16 };
+        let same = if weight.rounds_input {
+            TQ2_0
+        } else if weight.ty.info().ggml_id.is_some() && weight.ty.info().encode.is_some() {
+            weight.ty
+        } else {
+            BF16
+        };
         let mut ty = wanted.unwrap_or(same);
         if shape.len() <= 1 || ALWAYS_F32.iter().any(|end| weight.name.ends_with(end)) {
             ty = F32;

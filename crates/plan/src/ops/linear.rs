@@ -35,9 +35,11 @@ impl Operator for Linear {
 }
 
 impl Graph<'_> {
-    /// `name.weight x`, plus `name.bias` where the checkpoint has one; `out` wide.
+    /// `name.weight x`, plus `name.bias` where the checkpoint has one; `out` wide. `x` is [rounded](crate::RoundRows) where the weight
+    /// [asks](crate::Weight::rounds_input) for it.
     pub fn linear(&mut self, x: Value, name: &str, out: usize) -> Value {
         let weight = self.weight(&format!("{name}.weight"), &[out, self.width(x)]);
+        let x = if self.rounds_input(weight) { self.round_rows(x) } else { x };
         let bias = self.optional_weight(&format!("{name}.bias"), &[out]);
         self.op(out, Some(x), |out| Linear { x, weight, bias, out })
     }

@@ -23,6 +23,7 @@ mod position_scale;
 mod rg_lru;
 mod rms_norm;
 mod rope;
+mod round_rows;
 mod route;
 mod scale;
 mod select;
@@ -52,6 +53,7 @@ pub use position_scale::PositionScale;
 pub use rg_lru::RgLru;
 pub use rms_norm::RmsNorm;
 pub use rope::ApplyRope;
+pub use round_rows::RoundRows;
 pub use route::{Route, Score};
 pub use scale::Scale;
 pub use select::Select;
@@ -134,7 +136,7 @@ macro_rules! ops {
 
 ops! {
     Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv CausalConv Elementwise Pairwise
-    WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard Route Experts Select
+    WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
 }
 
 impl Op {

@@ -30,6 +30,12 @@ pub(crate) fn rms_norm(x: &[f32], weight: Option<&[f32]>, dim: usize, eps: f32) 
     out
 }
 
+pub(crate) fn round_row(x: &[f32]) -> Vec<f32> {
+    let largest = x.iter().fold(1e-5f32, |m, v| m.max(v.abs()));
+    let scale = 127.0 / largest;
+    x.iter().map(|v| (v * scale).round_ties_even().clamp(-128.0, 127.0) / scale).collect()
+}
+
 pub(crate) fn l2_norm(x: &[f32], dim: usize, eps: f32) -> Vec<f32> {
     let mut out = Vec::with_capacity(x.len());
     for run in x.chunks_exact(dim) {

@@ -17,6 +17,13 @@ fn close(found: &[f32], expected: &[f64]) {
 
 const NONE: Value = Value(0);
 
+/// From `ActQuant` of transformers 5.24: `ActQuant.forward(None, torch.tensor([0.1, -2.54, 0.03, 1.27, 0.01]))`.
+#[test]
+fn rows_are_rounded() {
+    close(&round_row(&[0.1, -2.54, 0.03, 1.27, 0.01]), &[0.1, -2.54, 0.04, 1.28, 0.0]);
+    assert_eq!(round_row(&[0.0; 3]), [0.0; 3]);
+}
+
 #[test]
 fn norms() {
     let (x, w, b) = (v(4, 1.0), v(4, 2.0), v(4, 3.0));
