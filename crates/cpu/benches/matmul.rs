@@ -46,24 +46,25 @@ fn bandwidth(pool: &Pool) -> f64 {
     (data.len() * 8) as f64 / time
 }
 
-/// Blocks of any content whose scales are moderate.
-fn weights(ty: WeightType, count: usize) -> Vec<u8> {
+/// Rows of any content whose scales are moderate.
+fn weights(ty: WeightType, rows: usize) -> Vec<u8> {
     let mut seed = 1u64;
-    let mut block: Vec<u8> = Vec::new();
     let mut values = vec![0.0; ty.block_values()];
-    let mut blocks = Vec::new();
+    let (header, mut blocks) = (vec![0; ty.header_bytes()], Vec::new());
     while blocks.len() < 64 * ty.block_bytes() {
-        block.clear();
-        block.extend((0..ty.block_bytes()).map(|_| {
+        let mut row = header.clone();
+        row.extend((0..ty.block_bytes()).map(|_| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (seed >> 56) as u8
         }));
-        ty.decode(&block, &mut values);
+        ty.decode(&row, &mut values);
         if values.iter().all(|v| v.is_finite() && v.abs() < 1e10) {
-            blocks.extend(&block);
+            blocks.extend(&row[header.len()..]);
         }
     }
-    blocks.iter().copied().cycle().take(count / ty.block_values() * ty.block_bytes()).collect()
+    let mut blocks = blocks.into_iter().cycle();
+    let row = WIDTH / ty.block_values() * ty.block_bytes();
+    (0..rows).flat_map(|_| header.iter().copied().chain(blocks.by_ref().take(row)).collect::<Vec<u8>>()).collect()
 }
 
 struct Case {
@@ -75,7 +76,7 @@ struct Case {
 impl Case {
     fn new(ty: WeightType, rows: usize, columns: usize, kind: ActivationKind, pool: &Pool) -> Self {
         let isa = Isa::detect();
-        let matrix = Matrix::from_bytes(ty, WIDTH, &weights(ty, rows * WIDTH), &isa, kind, pool).unwrap();
+        let matrix = Matrix::from_bytes(ty, WIDTH, &weights(ty, rows), &isa, kind, pool).unwrap();
         let mut x = Activations::new(matrix.activation(), columns, WIDTH, isa).unwrap();
         let row: Vec<f32> = (0..WIDTH).map(|i| (i as f32).sin()).collect();
         (0..columns).for_each(|c| x.set(c, &row));

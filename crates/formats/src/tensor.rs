@@ -100,7 +100,7 @@ impl Tensor {
     }
     /// Bytes of one flattened row, as [`Tensor::ty`] has it.
     fn row_bytes(&self) -> usize {
-        self.ty.bytes_for(self.columns()).unwrap_or(0)
+        self.ty.row_bytes(self.columns()).unwrap_or(0)
     }
     /// Bytes that the files hold of it.
     pub fn stored_bytes(&self) -> usize {
@@ -144,8 +144,10 @@ impl Tensor {
     }
     /// All values, decoded.
     pub fn to_f32(&self) -> Vec<f32> {
-        let mut out = vec![0.0; self.values()];
-        self.ty.decode(&self.bytes(), &mut out);
+        let (mut out, mut room) = (vec![0.0; self.values()], vec![]);
+        for (i, values) in out.chunks_exact_mut(self.columns().max(1)).enumerate() {
+            self.ty.decode(self.row(i, &mut room), values);
+        }
         out
     }
     /// The file that holds the bytes (the first of several).

@@ -43,7 +43,7 @@ fn tensor(keep: fn(&WeightType) -> bool, dimensions: usize, least: usize) -> imp
             None if ty.block_values() > 1 => shape.push(ty.block_values()),
             None => {}
         }
-        let n = ty.bytes_for(shape.iter().product()).unwrap();
+        let n = ty.bytes_for(&shape).unwrap();
         (ty, shape, (0..n).map(|i| (i as u8).wrapping_mul(31) ^ fill).collect())
     })
 }

@@ -45,7 +45,7 @@ fn f32s(t: &Raw) -> Vec<f32> {
 
 fn raw(ty: WeightType, shape: &[usize], values: &[f32]) -> Raw {
     let width = shape[shape.len() - 1];
-    let mut bytes = vec![0; ty.bytes_for(values.len()).unwrap_or_default()];
+    let mut bytes = vec![0; ty.row_bytes(values.len()).unwrap_or_default()];
     let each = bytes.len() / (values.len() / width);
     values.chunks(width).zip(bytes.chunks_mut(each)).for_each(|(row, out)| ty.encode(row, None, out).expect("1bit writes it"));
     Raw { ty, shape: shape.to_vec(), bytes }

@@ -101,12 +101,17 @@ fn of(tensor: &Tensor) -> Findings {
     if per == 0 {
         return found;
     }
-    let bytes = ty.bytes_for(per).unwrap_or(1).max(1);
+    let (header, bytes) = (ty.header_bytes(), if plain { per * ty.block_bytes() } else { ty.block_bytes() });
     let mut values = vec![0.0f32; per];
-    let mut room = vec![];
+    let (mut room, mut alone) = (vec![], vec![]);
     for row in 0..tensor.rows() {
-        for block in tensor.row(row, &mut room).chunks_exact(bytes) {
-            ty.decode(block, &mut values);
+        let (header, blocks) = tensor.row(row, &mut room).split_at(header);
+        for block in blocks.chunks_exact(bytes) {
+            // One block is decoded as a row of its own.
+            alone.clear();
+            alone.extend_from_slice(header);
+            alone.extend_from_slice(block);
+            ty.decode(&alone, &mut values);
             let i = found.blocks;
             found.blocks += 1;
             let largest = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));

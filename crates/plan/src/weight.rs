@@ -107,7 +107,7 @@ impl Weight {
     }
     /// Bytes of one row, as [`Weight::ty`] has it.
     pub fn row_bytes(&self) -> usize {
-        self.ty.bytes_for(self.columns()).unwrap_or(0)
+        self.ty.row_bytes(self.columns()).unwrap_or(0)
     }
     /// Whether rows lie in the file as [`Weight::ty`] has them; else they are put together when they are read.
     pub fn in_file(&self) -> bool {

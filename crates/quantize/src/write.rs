@@ -106,7 +106,7 @@ pub fn quantize(checkpoint: &Checkpoint, out: &Path, options: &Options, progress
             })?;
         }
         tensor.release();
-        let bytes = ty.bytes_for(tensor.values()).unwrap_or(0);
+        let bytes = ty.bytes_for(tensor.shape()).unwrap_or(0);
         let entry = report.types.entry(ty.name()).or_default();
         *entry = (entry.0 + 1, entry.1 + bytes);
         bits += bytes as f64 * 8.0;
@@ -190,7 +190,7 @@ fn encode(
     progress: &mut dyn FnMut(usize),
 ) -> Result<()> {
     let (rows, columns) = (tensor.rows(), tensor.columns());
-    let (Some(to), Some(encode)) = (ty.bytes_for(columns), ty.info().encode) else {
+    let (Some(to), Some(encode)) = (ty.row_bytes(columns), ty.info().encode) else {
         return Err(Error::Tensor { tensor: tensor.name().into(), what: format!("it cannot be stored as {ty}") });
     };
     let each = (PIECE / columns.max(1)).clamp(1, rows.max(1));

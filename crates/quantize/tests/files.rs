@@ -107,7 +107,7 @@ fn threads_change_nothing() {
     });
     assert!(made[0] == made[1] && made[1] == made[2]);
     let tensor = from.tensor("token_embd.weight").unwrap();
-    let mut want = vec![0; Q8_0.bytes_for(tensor.values()).unwrap()];
+    let mut want = vec![0; Q8_0.bytes_for(tensor.shape()).unwrap()];
     (Q8_0.info().encode.unwrap())(&tensor.to_f32(), None, &mut want);
     let file = Checkpoint::open(folder.path().join("2.gguf")).unwrap();
     assert_eq!(file.tensor("token_embd.weight").unwrap().bytes().as_ref(), want);
@@ -148,6 +148,40 @@ fn what_cannot_be_done_is_said_and_leaves_no_file() {
     let error = quantize(&spoilt, &to, &options("Q4_0", &["blk.1.ffn_down=Q4_K"]), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("blk.1.ffn_down.weight") && error.contains("do not divide"), "{error}");
     assert!(!to.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 1);
+}
+
+/// Rows that begin with a scale of their own (IQ4_KS of ik_llama.cpp): copied as they are, and decoded row by row.
+#[test]
+fn types_that_are_not_written_are_carried_over() {
+    let ty = WeightType::by_name("IQ4_KS").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, same, floats) = (folder.path().join("ks.gguf"), folder.path().join("same.gguf"), folder.path().join("32.gguf"));
+    let (name, shape) = ("blk.0.ffn_down.weight", [3, 512]);
+    let mut bytes = vec![];
+    for row in 0..3u8 {
+        bytes.extend((0.25 * f32::from(row + 1)).to_le_bytes());
+        bytes.extend((0..2 * ty.block_bytes()).map(|i| (i as u8).wrapping_mul(37) ^ row));
+    }
+    let mut writer = Writer::new(&path);
+    writer.pair("general.architecture", &Meta::Text("llama".into())).unwrap();
+    writer.tensor(name, ty, &shape).unwrap();
+    let mut data = writer.begin().unwrap();
+    data.write(name, &bytes).unwrap();
+    data.finish().unwrap();
+    let from = Checkpoint::open(&path).unwrap();
+
+    quantize(&from, &same, &options("Q4_K_M", &[]), &mut |_| {}).unwrap();
+    let same = Checkpoint::open(same).unwrap();
+    assert_eq!((same.tensors[name].ty(), &*same.tensors[name].bytes()), (ty, &bytes[..]));
+    quantize(&from, &floats, &options("F32", &[]), &mut |_| {}).unwrap();
+    let floats = Checkpoint::open(floats).unwrap();
+    let values = from.tensors[name].to_f32();
+    assert_eq!(floats.tensors[name].to_f32(), values);
+    for (row, values) in bytes.chunks_exact(bytes.len() / 3).zip(values.chunks_exact(512)) {
+        let mut want = vec![0.0; 512];
+        ty.decode(row, &mut want);
+        assert_eq!(values, want);
+    }
 }
 
 /// Fewer bits cannot be undone: quantizing to more keeps what is there.

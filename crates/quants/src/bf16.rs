@@ -6,7 +6,8 @@ use half::bf16;
 /// bfloat16: the upper half of a binary32.
 pub const BF16: WeightType = WeightType::new(&INFO);
 
-static INFO: TypeInfo = TypeInfo { name: "BF16", ggml_id: Some(30), values: 1, bytes: 2, decode, encode: Some(encode), codes: None };
+static INFO: TypeInfo =
+    TypeInfo { name: "BF16", ggml_id: Some(30), values: 1, bytes: 2, header: 0, decode, encode: Some(encode), codes: None };
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (b, o) in blocks.as_chunks::<2>().0.iter().zip(out) {

@@ -16,6 +16,26 @@ pub(crate) trait Block<const VALUES: usize, const BYTES: usize> {
     fn split(block: &[u8; BYTES], out: &mut Codes);
 }
 
+/// A block of a type whose rows begin with `HEADER` bytes that all their blocks need: a scale. [`Block`] is the case of none.
+pub(crate) trait RowBlock<const VALUES: usize, const BYTES: usize, const HEADER: usize> {
+    /// As [`Block::GROUP`].
+    const GROUP: usize;
+    /// As [`Block::OFFSETS`].
+    const OFFSETS: bool = false;
+
+    /// As [`Block::split`], of a block in a row that begins with `header`.
+    fn split(header: &[u8; HEADER], block: &[u8; BYTES], out: &mut Codes);
+}
+
+impl<T: Block<VALUES, BYTES>, const VALUES: usize, const BYTES: usize> RowBlock<VALUES, BYTES, 0> for T {
+    const GROUP: usize = T::GROUP;
+    const OFFSETS: bool = T::OFFSETS;
+
+    fn split(_: &[u8; 0], block: &[u8; BYTES], out: &mut Codes) {
+        T::split(block, out);
+    }
+}
+
 /// A block type that can be written.
 pub(crate) trait EncodeBlock<const VALUES: usize, const BYTES: usize>: Block<VALUES, BYTES> {
     /// Makes the block that is nearest to `x` (or nearly so) by the squared error weighted by `w`.
@@ -29,24 +49,39 @@ pub(crate) const fn info<T: Block<VALUES, BYTES>, const VALUES: usize, const BYT
     ggml_id: Option<u32>,
     encode: Option<Encode>,
 ) -> TypeInfo {
-    assert!(VALUES <= MOST_VALUES && VALUES.is_multiple_of(T::GROUP) && T::GROUP.is_multiple_of(8));
-    let (decode, codes) = (decode::<T, VALUES, BYTES>, codes::<T, VALUES, BYTES>);
-    TypeInfo { name, ggml_id, values: VALUES, bytes: BYTES, decode, encode, codes: Some(codes) }
+    TypeInfo { encode, ..row_info::<T, VALUES, BYTES, 0>(name, ggml_id) }
 }
 
-fn codes<T: Block<VALUES, BYTES>, const VALUES: usize, const BYTES: usize>(block: &[u8], out: &mut Codes) {
-    let Some(block) = block.first_chunk() else { panic!("a block of {BYTES} bytes was given {}", block.len()) };
+/// The table entry of a block type whose rows have a header, and which 1bit does not write.
+pub(crate) const fn row_info<T: RowBlock<VALUES, BYTES, HEADER>, const VALUES: usize, const BYTES: usize, const HEADER: usize>(
+    name: &'static str,
+    ggml_id: Option<u32>,
+) -> TypeInfo {
+    assert!(VALUES <= MOST_VALUES && VALUES.is_multiple_of(T::GROUP) && T::GROUP.is_multiple_of(8));
+    let (decode, codes) = (decode::<T, VALUES, BYTES, HEADER>, codes::<T, VALUES, BYTES, HEADER>);
+    TypeInfo { name, ggml_id, values: VALUES, bytes: BYTES, header: HEADER, decode, encode: None, codes: Some(codes) }
+}
+
+fn codes<T: RowBlock<VALUES, BYTES, HEADER>, const VALUES: usize, const BYTES: usize, const HEADER: usize>(
+    header: &[u8],
+    block: &[u8],
+    out: &mut Codes,
+) {
+    let (Some(header), Some(block)) = (header.first_chunk(), block.first_chunk()) else {
+        panic!("a block of {BYTES} bytes under a header of {HEADER} was given {} and {}", block.len(), header.len())
+    };
     out.group = T::GROUP;
     if !T::OFFSETS {
         out.offsets[..VALUES / T::GROUP].fill(0.0);
     }
-    T::split(block, out);
+    T::split(header, block, out);
 }
 
-fn decode<T: Block<VALUES, BYTES>, const VALUES: usize, const BYTES: usize>(blocks: &[u8], out: &mut [f32]) {
+fn decode<T: RowBlock<VALUES, BYTES, HEADER>, const VALUES: usize, const BYTES: usize, const HEADER: usize>(row: &[u8], out: &mut [f32]) {
+    let Some((header, blocks)) = row.split_first_chunk() else { panic!("a row with a header of {HEADER} bytes was given {}", row.len()) };
     let mut c = Codes::default();
     for (block, values) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<VALUES>().0) {
-        T::split(block, &mut c);
+        T::split(header, block, &mut c);
         let groups = values.chunks_exact_mut(T::GROUP).zip(c.codes[..VALUES].chunks_exact(T::GROUP));
         for ((values, codes), (scale, offset)) in groups.zip(c.scales.iter().zip(&c.offsets)) {
             if T::OFFSETS {
@@ -111,6 +146,11 @@ pub(crate) fn put_f16(bytes: &mut [u8], at: usize, v: f32) {
 /// The little-endian u16 at byte `at`.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The little-endian f32 at byte `at`.
+pub(crate) fn f32_at(bytes: &[u8], at: usize) -> f32 {
+    f32::from_bits(u32_at(bytes, at))
 }
 
 /// The little-endian u32 at byte `at`.

@@ -6,7 +6,8 @@ use half::f16;
 /// IEEE 754 binary16.
 pub const F16: WeightType = WeightType::new(&INFO);
 
-static INFO: TypeInfo = TypeInfo { name: "F16", ggml_id: Some(1), values: 1, bytes: 2, decode, encode: Some(encode), codes: None };
+static INFO: TypeInfo =
+    TypeInfo { name: "F16", ggml_id: Some(1), values: 1, bytes: 2, header: 0, decode, encode: Some(encode), codes: None };
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (b, o) in blocks.as_chunks::<2>().0.iter().zip(out) {

@@ -5,7 +5,8 @@ use crate::{TypeInfo, WeightType};
 /// IEEE 754 binary32.
 pub const F32: WeightType = WeightType::new(&INFO);
 
-static INFO: TypeInfo = TypeInfo { name: "F32", ggml_id: Some(0), values: 1, bytes: 4, decode, encode: Some(encode), codes: None };
+static INFO: TypeInfo =
+    TypeInfo { name: "F32", ggml_id: Some(0), values: 1, bytes: 4, header: 0, decode, encode: Some(encode), codes: None };
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (b, o) in blocks.as_chunks::<4>().0.iter().zip(out) {

@@ -5,7 +5,8 @@ use crate::{TypeInfo, WeightType};
 /// IEEE 754 binary64; decoding rounds to f32.
 pub const F64: WeightType = WeightType::new(&INFO);
 
-static INFO: TypeInfo = TypeInfo { name: "F64", ggml_id: Some(28), values: 1, bytes: 8, decode, encode: Some(encode), codes: None };
+static INFO: TypeInfo =
+    TypeInfo { name: "F64", ggml_id: Some(28), values: 1, bytes: 8, header: 0, decode, encode: Some(encode), codes: None };
 
 fn decode(blocks: &[u8], out: &mut [f32]) {
     for (b, o) in blocks.as_chunks::<8>().0.iter().zip(out) {

@@ -37,7 +37,7 @@ static E8M0_INFO: TypeInfo = info("F8_E8M0", |blocks, out| {
 });
 
 const fn info(name: &'static str, decode: fn(&[u8], &mut [f32])) -> TypeInfo {
-    TypeInfo { name, ggml_id: None, values: 1, bytes: 1, decode, encode: None, codes: None }
+    TypeInfo { name, ggml_id: None, values: 1, bytes: 1, header: 0, decode, encode: None, codes: None }
 }
 
 /// The value of every E4M3 code.

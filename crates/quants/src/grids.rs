@@ -5,7 +5,8 @@
 //! is stored as one bit for each possible point: bit n mod 8 of byte n / 8 (two hexadecimal digits) tells whether
 //! number n belongs.
 //!
-//! The sets are facts of the format, read from the tables of gguf-py's `quants.py` (the same as in ggml's `ggml-common.h`).
+//! The sets are facts of the format, read from the tables of gguf-py's `quants.py` (the same as in ggml's `ggml-common.h`); those of
+//! IQ1_XS and the next, each a part of that of IQ1_S, from the `ggml-common.h` of unsloth's fork.
 
 /// Expands a grid of `N` points with `D` coordinates.
 const fn points<const N: usize, const D: usize>(bits: &[&str], levels: &[i8]) -> [[i8; D]; N] {
@@ -175,3 +176,56 @@ pub(crate) static IQ1: [[i8; 8]; 2048] = points(
     ],
     &IQ1_LEVELS,
 );
+
+/// The places among 2048 points of which bits, in the order of grids, are set.
+const fn places<const N: usize>(bits: &[&str]) -> [u16; N] {
+    let mut out = [0; N];
+    let (mut count, mut place, mut line) = (0, 0, 0);
+    while line < bits.len() {
+        let digits = bits[line].as_bytes();
+        let mut i = 0;
+        while i < digits.len() {
+            let byte = hex(digits[i]) << 4 | hex(digits[i + 1]);
+            let mut bit = 0;
+            while bit < 8 {
+                if byte >> bit & 1 == 1 {
+                    out[count] = place;
+                    count += 1;
+                }
+                place += 1;
+                bit += 1;
+            }
+            i += 2;
+        }
+        line += 1;
+    }
+    assert!(count == N && place == 2048);
+    out
+}
+
+/// The 1024 points of IQ1_XS, by their places in [`IQ1`].
+pub(crate) static IQ1_XS: [u16; 1024] = places(&[
+    "416010087a81100000ec8486ffe7c031250482903104040002e8b0c823fd042eba6cee5b0bfcfdffbfe33f04d9bd33cc92b8f813b7b915001800482e",
+    "16420040e40ab35f839f080808c0120d0003619c85b8e68f4b55e6fe3507fdffffafef52f02f1c813128e6fea6a975f2b5df49bde2ffff7f23f5d7fb",
+    "cbffffe7fbffffffffffffffd77ed9f3ff6fb33df3e21cfdffffd7bb3177da072719b35f53aa2d7c77c56bffff9fbf84f9470b31308f7ebdb65a0810",
+    "0540e004084120c430c3ff83c2202d00220008130c400148886289ed8f419d262b7f5ebcbfffffd7bf30e40f1ed7d03064ff4aa88f20040800550500",
+    "01946978fe13971369001042e90f6000",
+]);
+
+/// The 512 points of IQ1_XXS, by their places in [`IQ1`].
+pub(crate) static IQ1_XXS: [u16; 512] = places(&[
+    "4100100028001000002004846c430010000000801000040002c0200022b500001864845009dc48bc33a12504999902c40020d8130200000000000802",
+    "04020040840aa0160188000000400008000101000018e40c0940c2e610032deddca42900502f04800000c25c84012082a01f403d625ddf7e01f48498",
+    "89e9a582b951adf77df7b6dc941a51703b4da320a22204edfbfbd49a205510002100a15402082818240542bebb993d00e904012000896c21001a0010",
+    "040040040001204420424c01420000002000000200400140004200c8894010000a6c0c081f7eda879300c4030844102040bc00288820000800140000",
+    "01802048e81190012800100028090000",
+]);
+
+/// The 256 points of IQ1_XXXS, by their places in [`IQ1`].
+pub(crate) static IQ1_XXXS: [u16; 256] = places(&[
+    "410010000000100000000480680000000000008010000000020000002294000008008040005400bc1381000081900204000090100000000000000002",
+    "00000040800820100008000000400008000000000010a004000000c400000d815ca42900100300000000401004012000000700114259121201e08088",
+    "0969a48209502d7475f5845c941811402a412220a00004a1c8139098201400000000a0140000081804004004b9082900290001000080440100020010",
+    "040000000000200400404800400000002000000200000000004000c00100100000040000126c10851300800108040020001400208820000800000000",
+    "01802040201010000000100000000000",
+]);

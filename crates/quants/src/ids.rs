@@ -67,49 +67,18 @@ const RETIRED: &[(u32, &str)] = &[
 ];
 
 const IK: &str = "ik_llama.cpp";
-const UNSLOTH: &str = "unsloth's fork of llama.cpp";
-
-/// Ids that only forks define.
-const FORKS: &[(u32, &str, &str)] = &[
-    (64, UNSLOTH, "IQ1_XS"),
-    (65, UNSLOTH, "IQ1_XXS"),
-    (66, UNSLOTH, "IQ1_XXXS"),
-    (133, IK, "Q6_0"),
-    (134, IK, "IQ1_BN"),
-    (135, IK, "IQ2_BN"),
-    (137, IK, "IQ2_K"),
-    (138, IK, "IQ3_K"),
-    (139, IK, "IQ4_K"),
-    (140, IK, "IQ5_K"),
-    (141, IK, "IQ6_K"),
-    (144, IK, "IQ4_KS"),
-    (145, IK, "IQ2_KS"),
-    (146, IK, "IQ4_KSS"),
-    (151, IK, "Q8_KV"),
-    (152, IK, "IQ5_KS"),
-    (153, IK, "IQ2_KT"),
-    (154, IK, "IQ3_KT"),
-    (155, IK, "IQ4_KT"),
-    (156, IK, "IQ3_KS"),
-    (157, IK, "IQ2_KL"),
-    (158, IK, "IQ1_KT"),
-];
-
 /// Second layouts that files use under an id of mainline: `(id, name of the type whose layout it is)`.
 ///
 /// PrismML's older files (Ternary-Bonsai 1) store 34 bytes for 128 values under id 42: the codes of Q2_0 with one scale per 128.
 const SHARED: &[(u32, &str)] = &[(42, "PQ2_0")];
 
-/// The type that mainline ggml (or, above 99, PrismML) gives an id.
+/// The type that mainline ggml, or a fork where mainline has none, gives an id.
 pub fn from_ggml_id(id: u32) -> Result<WeightType, UnknownType> {
     if let Some(t) = ALL.iter().find(|t| t.info().ggml_id == Some(id)) {
         return Ok(*t);
     }
     if let Some((_, name)) = RETIRED.iter().find(|r| r.0 == id) {
         return Err(UnknownType::Retired { id, name });
-    }
-    if let Some((_, owner, name)) = FORKS.iter().find(|f| f.0 == id) {
-        return Err(UnknownType::Fork { id, owner, name });
     }
     Err(match id {
         160 | 161 | 202..=399 => UnknownType::Interleaved { id },
@@ -118,23 +87,24 @@ pub fn from_ggml_id(id: u32) -> Result<WeightType, UnknownType> {
     })
 }
 
-/// As [`from_ggml_id`], choosing between the layouts that share an id by the tensor's size in the file.
+/// As [`from_ggml_id`], choosing between the layouts that share an id by the tensor's size in the file; `shape` is outermost first.
 ///
 /// `span` is the number of bytes from the tensor's start to the next tensor's (or to the end of the file) and may
 /// include padding of less than `alignment`. Sizes decide only between layouts: for an id that has one layout the
 /// answer is that of [`from_ggml_id`], and the reader's own bounds check tells when bytes are missing.
-pub fn from_ggml_id_sized(id: u32, values: usize, span: usize, alignment: usize) -> Result<WeightType, UnknownType> {
+pub fn from_ggml_id_sized(id: u32, shape: &[usize], span: usize, alignment: usize) -> Result<WeightType, UnknownType> {
     let first = from_ggml_id(id)?;
     let others = || SHARED.iter().filter(|s| s.0 == id).filter_map(|s| WeightType::by_name(s.1));
     if others().next().is_none() {
         return Ok(first);
     }
-    let fits = |t: &WeightType| t.bytes_for(values).is_some_and(|need| need <= span && span - need < alignment.max(1));
+    let fits = |t: &WeightType| t.bytes_for(shape).is_some_and(|need| need <= span && span - need < alignment.max(1));
     std::iter::once(first).chain(others()).find(fits).ok_or_else(|| {
         let layouts: Vec<_> = std::iter::once(first)
             .chain(others())
             .map(|t| format!("{t}: {} bytes for {} values", t.block_bytes(), t.block_values()))
             .collect();
+        let values = shape.iter().fold(1, |n: usize, d| n.saturating_mul(*d));
         UnknownType::Size { id, values, span, layouts: layouts.join("; ") }
     })
 }

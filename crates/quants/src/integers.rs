@@ -34,7 +34,7 @@ static INFO_U64: TypeInfo = info("U64", None, 8, |b, o| decode(b, o, |b| u64::fr
 static INFO_BOOL: TypeInfo = info("BOOL", None, 1, |b, o| decode(b, o, |b: &[u8; 1]| if b[0] == 0 { 0.0 } else { 1.0 }));
 
 const fn info(name: &'static str, ggml_id: Option<u32>, bytes: usize, decode: fn(&[u8], &mut [f32])) -> TypeInfo {
-    TypeInfo { name, ggml_id, values: 1, bytes, decode, encode: None, codes: None }
+    TypeInfo { name, ggml_id, values: 1, bytes, header: 0, decode, encode: None, codes: None }
 }
 
 fn decode<const BYTES: usize>(blocks: &[u8], out: &mut [f32], value: impl Fn(&[u8; BYTES]) -> f32) {

@@ -73,12 +73,12 @@ impl Block<256, 56> for M {
 }
 
 /// The value of an eighth.
-fn scale(d: f32, code: u16) -> f32 {
+pub(crate) fn scale(d: f32, code: u16) -> f32 {
     d * f32::from(2 * (code & 7) + 1) * 0.125
 }
 
 /// A point in eighths, shifted down where `down` is one and up where it is zero.
-fn eighths(code: u16, down: u16) -> [i8; 8] {
+pub(crate) fn eighths(code: u16, down: u16) -> [i8; 8] {
     grids::IQ1[usize::from(code)].map(|q| 8 * q + 1 - 2 * down as i8)
 }
 

@@ -33,7 +33,7 @@ static NL_INFO: crate::TypeInfo = block::info::<Nl, 32, 18>("IQ4_NL", Some(20), 
 static XS_INFO: crate::TypeInfo = block::info::<Xs, 256, 136>("IQ4_XS", Some(23), Some(block::encode::<Xs, 256, 136>));
 
 /// What the codes mean: `kvalues_iq4nl` in ggml's `ggml-common.h`.
-const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+pub(crate) const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 struct Nl;
 

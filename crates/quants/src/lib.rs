@@ -7,11 +7,13 @@
 //!
 //! How the parts meet: `block` derives `decode`, `encode` and the table entry from a type's `split` and its maker. Makers look
 //! for scales with `search` (a scale for a group of single values), `affine` (a scale and an offset), `multiples` (scales in a
-//! unit that the block shares) and `lattice` (values that are points of a grid, from `grids`). `ids` knows ggml's numbers.
+//! unit that the block shares) and `lattice` (values that are points of a grid, from `grids`). Decoders share
+//! `bits` and `uneven`. `ids` knows ggml's numbers.
 //!
 //! Nothing here does I/O, starts threads, or uses `unsafe`.
 
 mod affine;
+mod bits;
 mod block;
 mod coded;
 mod codes;
@@ -20,6 +22,7 @@ mod ids;
 mod lattice;
 mod multiples;
 mod search;
+mod uneven;
 
 pub use coded::{CODED_GROUPS, coded, put_coded};
 pub use codes::Codes;
@@ -37,13 +40,18 @@ pub struct TypeInfo {
     pub values: usize,
     /// Bytes of one block.
     pub bytes: usize,
-    /// Decodes whole blocks: `blocks.len() == n * bytes`, `out.len() == n * values`.
-    pub decode: fn(blocks: &[u8], out: &mut [f32]),
+    /// Bytes before the first block of every row, for what the row's blocks share; 0 for most types.
+    pub header: usize,
+    /// Decodes a row, `header + n * bytes` bytes, to `n * values` values.
+    pub decode: fn(row: &[u8], out: &mut [f32]),
     /// Encodes whole blocks of one row: `(values, importance of each column, blocks)`. `None` where 1bit does not write the type.
     pub encode: Option<Encode>,
     /// Splits one block into integer codes with scales, exactly. `None` for plain floats and integers.
-    pub codes: Option<fn(block: &[u8], out: &mut Codes)>,
+    pub codes: Option<Split>,
 }
+
+/// Splits a block of a row that begins with `header` (which is empty for most types).
+pub type Split = fn(header: &[u8], block: &[u8], out: &mut Codes);
 
 /// Encodes `row` into `out`; `importance`, where given, has one non-negative weight per value of the row.
 pub type Encode = fn(row: &[f32], importance: Option<&[f32]>, out: &mut [u8]);
@@ -73,21 +81,31 @@ impl WeightType {
     pub const fn block_bytes(self) -> usize {
         self.0.bytes
     }
-    /// Mean bits per value.
+    /// Bytes before the first block of every row; 0 for most types.
+    pub const fn header_bytes(self) -> usize {
+        self.0.header
+    }
+    /// Mean bits per value, without what rows begin with.
     pub fn bits_per_value(self) -> f64 {
         self.0.bytes as f64 * 8.0 / self.0.values as f64
     }
-    /// Bytes that `values` values take; `None` where blocks do not divide them or the product overflows.
-    pub fn bytes_for(self, values: usize) -> Option<usize> {
-        if !values.is_multiple_of(self.0.values) {
+    /// Bytes of a row of `columns` values; `None` where blocks do not divide it or the product overflows.
+    pub fn row_bytes(self, columns: usize) -> Option<usize> {
+        if !columns.is_multiple_of(self.0.values) {
             return None;
         }
-        (values / self.0.values).checked_mul(self.0.bytes)
+        (columns / self.0.values).checked_mul(self.0.bytes)?.checked_add(self.0.header)
     }
-    /// Decodes whole blocks to f32. Panics when lengths do not fit; file readers have checked them before.
-    pub fn decode(self, blocks: &[u8], out: &mut [f32]) {
-        assert_eq!(self.bytes_for(out.len()), Some(blocks.len()), "{self}: block count");
-        (self.0.decode)(blocks, out);
+    /// Bytes of a tensor of this shape, outermost dimension first; `None` where blocks do not divide its rows or a product overflows.
+    pub fn bytes_for(self, shape: &[usize]) -> Option<usize> {
+        let (columns, outer) = shape.split_last().unwrap_or((&1, &[]));
+        outer.iter().try_fold(self.row_bytes(*columns)?, |n, d| n.checked_mul(*d))
+    }
+    /// Decodes a row to f32; for types whose rows have no header, any number of whole blocks. Panics when lengths do not fit; file
+    /// readers have checked them before.
+    pub fn decode(self, row: &[u8], out: &mut [f32]) {
+        assert_eq!(self.row_bytes(out.len()), Some(row.len()), "{self}: block count");
+        (self.0.decode)(row, out);
     }
     /// Encodes one row of whole blocks; `importance`, where given, has one non-negative weight per value. `None` where
     /// 1bit does not write the type. Panics when lengths do not fit. Block types store values that are
@@ -95,7 +113,7 @@ impl WeightType {
     #[must_use]
     pub fn encode(self, row: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Option<()> {
         let encode = self.0.encode?;
-        assert_eq!(self.bytes_for(row.len()), Some(out.len()), "{self}: block count");
+        assert_eq!(self.row_bytes(row.len()), Some(out.len()), "{self}: block count");
         assert!(importance.is_none_or(|w| w.len() == row.len()), "{self}: one importance per value");
         encode(row, importance, out);
         Some(())
@@ -136,9 +154,14 @@ mod f8;
 mod fp4;
 mod integers;
 mod iq1;
+mod iq1_xs;
 mod iq2;
 mod iq3;
 mod iq4;
+mod iq_bn;
+mod iqk;
+mod iqks;
+mod iqkt;
 mod ptq1_0;
 mod q1_0;
 mod q2_0;
@@ -150,8 +173,10 @@ mod q4_k;
 mod q5_0;
 mod q5_1;
 mod q5_k;
+mod q6_0;
 mod q6_k;
 mod q8_0;
+mod q8_kv;
 mod tq1_0;
 mod tq2_0;
 
@@ -162,10 +187,15 @@ pub use f32::F32;
 pub use f64::F64;
 pub use fp4::{MXFP4, NVFP4};
 pub use integers::{BOOL, I8, I16, I32, I64, U8, U16, U32, U64};
+pub use iq_bn::{IQ1_BN, IQ2_BN};
 pub use iq1::{IQ1_M, IQ1_S};
+pub use iq1_xs::{IQ1_XS, IQ1_XXS, IQ1_XXXS};
 pub use iq2::{IQ2_S, IQ2_XS, IQ2_XXS};
 pub use iq3::{IQ3_S, IQ3_XXS};
 pub use iq4::{IQ4_NL, IQ4_XS};
+pub use iqk::{IQ2_K, IQ3_K, IQ4_K, IQ5_K, IQ6_K};
+pub use iqks::{IQ2_KL, IQ2_KS, IQ3_KS, IQ4_KS, IQ4_KSS, IQ5_KS};
+pub use iqkt::{IQ1_KT, IQ2_KT, IQ3_KT, IQ4_KT};
 pub use ptq1_0::PTQ1_0;
 pub use q1_0::Q1_0;
 pub use q2_0::{PQ2_0, Q2_0};
@@ -177,8 +207,10 @@ pub use q4_k::Q4_K;
 pub use q5_0::Q5_0;
 pub use q5_1::Q5_1;
 pub use q5_k::Q5_K;
+pub use q6_0::Q6_0;
 pub use q6_k::Q6_K;
 pub use q8_0::Q8_0;
+pub use q8_kv::Q8_KV;
 pub use tq1_0::TQ1_0;
 pub use tq2_0::TQ2_0;
 
@@ -187,6 +219,9 @@ pub use tq2_0::TQ2_0;
 pub static ALL: &[WeightType] = &[
     F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K,
     IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS,
-    I8, I16, I32, I64, F64, IQ1_M, BF16, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0, PQ2_0, PTQ1_0,
+    I8, I16, I32, I64, F64, IQ1_M, BF16, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0,
+    IQ1_XS, IQ1_XXS, IQ1_XXXS,
+    Q6_0, IQ1_BN, IQ2_BN, IQ2_K, IQ3_K, IQ4_K, IQ5_K, IQ6_K, PQ2_0, PTQ1_0, IQ4_KS, IQ2_KS, IQ4_KSS, Q8_KV, IQ5_KS,
+    IQ2_KT, IQ3_KT, IQ4_KT, IQ3_KS, IQ2_KL, IQ1_KT,
     F8_E4M3, F8_E5M2, F8_E8M0, U8, U16, U32, U64, BOOL,
 ];

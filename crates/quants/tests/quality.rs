@@ -10,7 +10,7 @@ use onebit_quants::{ALL, WeightType};
 /// Root of the mean squared error, weighted where importances are given.
 fn error(t: WeightType, matrix: &[f32], columns: usize, importance: Option<&[f32]>) -> f64 {
     let (mut sum, mut weights) = (0.0, 0.0);
-    let mut blocks = vec![0; t.bytes_for(columns).unwrap()];
+    let mut blocks = vec![0; t.row_bytes(columns).unwrap()];
     let mut back = vec![0.0; columns];
     for row in matrix.chunks_exact(columns) {
         t.encode(row, importance, &mut blocks).unwrap();

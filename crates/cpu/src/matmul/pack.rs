@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{isa::Isa, pool::Pool};
 use onebit_plan::{ActivationKind, DeviceError, Edit, Part, Weight};
-use onebit_quants::{Codes, WeightType};
+use onebit_quants::{Codes, Split, WeightType};
 use std::{ops::Range, sync::Mutex};
 
 /// Where a matrix's rows come from.
@@ -94,7 +94,7 @@ impl Matrix {
         kind: ActivationKind,
         pool: &Pool,
     ) -> Result<Self, DeviceError> {
-        let len = ty.bytes_for(columns).filter(|len| *len > 0 && bytes.len().is_multiple_of(*len));
+        let len = ty.row_bytes(columns).filter(|len| *len > 0 && bytes.len().is_multiple_of(*len));
         let Some(len) = len else {
             return Err(DeviceError::Unsupported(format!("{} bytes are no rows of {columns} values ({ty})", bytes.len())));
         };
@@ -110,7 +110,7 @@ enum Way {
     /// Decoded to f32.
     Decode,
     /// Split into codes and scales, which share a scale in `2^span` blocks, or in each.
-    Split { split: fn(&[u8], &mut Codes), span: u32, store: Store },
+    Split { split: Split, span: u32, store: Store },
 }
 
 /// How codes are stored.
@@ -226,14 +226,15 @@ impl Rows<'_> {
         Some((form, Way::Split { split, span, store }, levels))
     }
     /// Looks through all codes, so that the smallest general form that holds them can be chosen.
-    fn survey(&self, split: fn(&[u8], &mut Codes), pool: &Pool) -> Survey {
+    fn survey(&self, split: Split, pool: &Pool) -> Survey {
         let all = Mutex::new(Survey { codes: [false; 256], group: 0, offsets: false });
         pool.run(&|w| {
             let mut seen = Survey { codes: [false; 256], group: 0, offsets: false };
             let (mut codes, mut room) = (Codes::default(), vec![]);
             for row in w.chunk(self.rows, 1) {
-                for block in self.stored.row(row, &mut room).chunks_exact(self.ty.block_bytes()) {
-                    split(block, &mut codes);
+                let (header, blocks) = self.stored.row(row, &mut room).split_at(self.ty.header_bytes());
+                for block in blocks.chunks_exact(self.ty.block_bytes()) {
+                    split(header, block, &mut codes);
                     let values = &codes.codes[..self.ty.block_values()];
                     values.iter().for_each(|q| seen.codes[usize::from(*q as u8)] = true);
                     seen.offsets |= codes.offsets[..values.len() / codes.group].iter().any(|o| *o != 0.0);
@@ -263,8 +264,9 @@ impl Rows<'_> {
             }
             Way::Split { split, span, store } => {
                 let values = self.ty.block_values();
-                for (i, bytes) in bytes.chunks_exact(self.ty.block_bytes()).enumerate() {
-                    split(bytes, split_codes);
+                let (header, blocks) = bytes.split_at(self.ty.header_bytes());
+                for (i, bytes) in blocks.chunks_exact(self.ty.block_bytes()).enumerate() {
+                    split(header, bytes, split_codes);
                     let block = i * values / BLOCK;
                     for (b, q) in split_codes.codes[..values].as_chunks::<BLOCK>().0.iter().enumerate() {
                         (form.put_codes)(&mut codes[(block + b) * form.block..][..form.block], lane, &store.stored(q));

@@ -41,15 +41,32 @@ impl Random {
     fn column(&mut self, width: usize) -> Vec<f32> {
         (0..width).map(|_| if self.next().is_multiple_of(50) { 30.0 * self.float() } else { self.float() }).collect()
     }
-    /// Blocks of a type: any bytes that decode to finite numbers whose products f32 can hold.
-    fn blocks(&mut self, ty: WeightType, count: usize) -> Vec<u8> {
-        let mut out = vec![];
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+    /// A row of a type: any bytes that decode to finite numbers whose products f32 can hold.
+    fn row(&mut self, ty: WeightType, blocks: usize) -> Vec<u8> {
         let mut values = vec![0.0; ty.block_values()];
-        while out.len() < count * ty.block_bytes() {
-            let block: Vec<u8> = (0..ty.block_bytes()).map(|_| self.next() as u8).collect();
-            ty.decode(&block, &mut values);
-            if values.iter().all(|v| v.is_finite() && v.abs() < 1e20) {
-                out.extend(block);
+        let mut fits = |row: &[u8]| {
+            ty.decode(row, &mut values);
+            values.iter().all(|v| v.is_finite() && v.abs() < 1e20)
+        };
+        let mut out = vec![];
+        while out.len() < ty.header_bytes() {
+            let header = self.bytes(ty.header_bytes());
+            let trials: Vec<_> = (0..8).map(|_| [&header[..], &self.bytes(ty.block_bytes())].concat()).collect();
+            if trials.iter().all(|row| fits(row)) {
+                out = header;
+            }
+        }
+        let header = out.clone();
+        for _ in 0..blocks {
+            loop {
+                let block = self.bytes(ty.block_bytes());
+                if fits(&[&header[..], &block].concat()) {
+                    out.extend(block);
+                    break;
+                }
             }
         }
         out
@@ -66,7 +83,8 @@ struct Weights {
 
 impl Weights {
     fn random(ty: WeightType, rows: usize, blocks: usize, seed: u64) -> Self {
-        let bytes = Random(seed).blocks(ty, rows * blocks);
+        let mut random = Random(seed);
+        let bytes = (0..rows).flat_map(|_| random.row(ty, blocks)).collect();
         Self { ty, columns: blocks * ty.block_values(), rows, bytes }
     }
     fn row(&self, row: usize) -> &[u8] {
@@ -85,8 +103,9 @@ impl Weights {
     fn integer(&self, row: usize, x: &[(f32, Vec<i32>)]) -> f32 {
         let (mut sum, mut codes) = (0.0f32, Codes::default());
         let per_block = self.ty.block_values() / BLOCK;
-        for (i, bytes) in self.row(row).chunks(self.ty.block_bytes()).enumerate() {
-            (self.ty.info().codes.unwrap())(bytes, &mut codes);
+        let (header, blocks) = self.row(row).split_at(self.ty.header_bytes());
+        for (i, bytes) in blocks.chunks(self.ty.block_bytes()).enumerate() {
+            (self.ty.info().codes.unwrap())(header, bytes, &mut codes);
             let group = codes.group.min(BLOCK);
             for start in (0..self.ty.block_values()).step_by(group) {
                 let (step, numbers) = &x[i * per_block + start / BLOCK];

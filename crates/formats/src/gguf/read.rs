@@ -275,14 +275,14 @@ fn place(path: &Path, mut infos: Vec<Info<'_>>, start: usize, len: usize, alignm
         let i2_s = i2_s.filter(|n| *n <= span && span - n < alignment);
         let ty = match i2_s {
             Some(_) => Ok(U8),
-            None => from_ggml_id_sized(info.id, info.values, span, alignment).map_err(|e| fault(format!("cannot be read: {e}"))),
+            None => from_ggml_id_sized(info.id, &info.shape, span, alignment).map_err(|e| fault(format!("cannot be read: {e}"))),
         }?;
         if !columns.is_multiple_of(ty.block_values()) {
             let block = ty.block_values();
             return Err(fault(format!("has rows of {columns} values, which blocks of {block} ({ty}) do not divide")));
         }
         let bytes =
-            i2_s.or(ty.bytes_for(info.values)).ok_or_else(|| fault(format!("of shape {:?} has more bytes than can be", info.shape)))?;
+            i2_s.or(ty.bytes_for(&info.shape)).ok_or_else(|| fault(format!("of shape {:?} has more bytes than can be", info.shape)))?;
         let end = info.offset.checked_add(bytes as u64).filter(|end| *end <= data).ok_or_else(|| {
             let offset = info.offset;
             fault(format!(

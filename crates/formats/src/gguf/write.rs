@@ -131,7 +131,7 @@ impl Writer {
         if !shape.last().unwrap_or(&1).is_multiple_of(ty.block_values()) {
             return Err(fault(format!("has shape {shape:?}, whose rows blocks of {} ({ty}) do not divide", ty.block_values())));
         }
-        let len = product(shape).and_then(|v| ty.bytes_for(v)).filter(|n| *n <= isize::MAX as usize);
+        let len = product(shape).and_then(|_| ty.bytes_for(shape)).filter(|n| *n <= isize::MAX as usize);
         let end = len.and_then(|n| self.data.checked_add(n.next_multiple_of(ALIGNMENT)));
         let (Some(len), Some(end)) = (len, end) else {
             return Err(fault(format!("has shape {shape:?}, which is more bytes than can be")));

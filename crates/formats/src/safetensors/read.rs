@@ -101,7 +101,7 @@ fn place(path: &Path, mut infos: Vec<(Cow<'_, str>, Info<'_>)>, start: usize, le
             return Err(fault(format!("begins at {begin}, but the data before it ends at {free}; the format allows no hole")));
         }
         let ty = dtype(&info.dtype).ok_or_else(|| fault(format!("has type {}, which is not read", quote(info.dtype.as_bytes()))))?;
-        let need = product(&info.shape).and_then(|v| ty.bytes_for(v));
+        let need = product(&info.shape).and_then(|_| ty.bytes_for(&info.shape));
         if need != Some((end - begin) as usize) {
             let need = need.map_or("more than can be".into(), |n| n.to_string());
             let has = end - begin;

@@ -39,7 +39,7 @@ impl Writer {
         if dtype(ty.name()) != Some(ty) {
             return Err(fault(format!("has type {ty}, which safetensors does not have")));
         }
-        let len = product(shape).and_then(|v| ty.bytes_for(v));
+        let len = product(shape).and_then(|_| ty.bytes_for(shape));
         let (Some(len), Some(end)) = (len, len.and_then(|n| self.data.checked_add(n))) else {
             return Err(fault(format!("has shape {shape:?}, which is more bytes than can be")));
         };

@@ -126,7 +126,7 @@ impl Stored<'_> {
 
     /// Values as the tensor's type stores them.
     fn encode(&self, values: &[f32]) -> Result<Vec<u8>> {
-        let size = self.ty.bytes_for(values.len());
+        let size = self.ty.row_bytes(values.len());
         let (Some(encode), Some(size)) = (self.ty.info().encode, size) else {
             let what = format!("`{}` cannot be written as {}", self.name, self.ty);
             return Err(Error::Convert { path: PathBuf::from(self.name.clone()), what });

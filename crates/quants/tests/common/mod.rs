@@ -43,6 +43,10 @@ impl Vectors {
         &self.tensors[name].1
     }
 
+    pub(crate) fn shape(&self, name: &str) -> &[usize] {
+        &self.tensors[name].0
+    }
+
     pub(crate) fn floats(&self, name: &str) -> Option<Vec<f32>> {
         let (_, bytes) = self.tensors.get(name)?;
         Some(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
