@@ -138,6 +138,20 @@ fn selective_scan_of_any_shape() -> Outcome {
 }
 
 #[test]
+fn lightning_attention_of_any_block() -> Outcome {
+    for (heads, block) in [(2, 16), (3, 7), (1, 1)] {
+        agrees(&format!("{heads} heads, blocks of {block}"), 48, &[], (60, 5), |g, x| {
+            let qkv = ["q", "k", "v"].map(|name| g.linear(x, name, heads * 20));
+            let y = g.lightning(qkv, ["rate", "decay_q", "decay_k", "decay_inner"], heads, block);
+            let y = g.head_norm(y, "norm", 20, 1e-5);
+            let y = g.linear(y, "out", 48);
+            g.add(y, x)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn recurrences_of_single_numbers() -> Outcome {
     agrees("RG-LRU and WKV", 48, &[], (60, 5), |g, x| {
         let y = g.linear(x, "in", 90);

@@ -4,8 +4,8 @@ use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
     StateId, Value, ValueInfo, WeightId, WeightInfo,
     ops::{
-        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Linear, Pairwise, PositionScale, RgLru,
-        RmsNorm, Scale, Select, SelectiveScan, Slice, Transpose, Wkv,
+        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Lightning, Linear, Pairwise, PositionScale,
+        RgLru, RmsNorm, Scale, Select, SelectiveScan, Slice, Transpose, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -268,7 +268,18 @@ fn recurrences() {
             Wkv { k: X, v: X, decay, first, state, out }
         })
     };
+    let lightning = |block: usize, inner: &[usize], state: &[usize]| {
+        Build::with(8, |b, out| {
+            let (rate, queries, keys, inner) = (b.weight(&[2]), b.weight(&[2, block]), b.weight(&[2, block]), b.weight(inner));
+            let state = b.state(State::Fixed { shape: state.to_vec() });
+            Lightning { q: X, k: X, v: X, rate, queries, keys, inner, state, heads: 2, dim: 4, block, out }
+        })
+    };
     hold(&[
+        ("", lightning(3, &[2, 3, 3], &[2, 10, 4])),
+        ("its blocks have no tokens", lightning(0, &[2, 0, 0], &[2, 4, 4])),
+        ("`w4` has shape [2, 3], but the configuration asks for [2, 3, 3]", lightning(3, &[2, 3], &[2, 10, 4])),
+        ("the state is Fixed", lightning(3, &[2, 3, 3], &[2, 4, 4])),
         ("", scan(4, 2, &[4], &[4, 4, 2])),
         ("", scan(4, 1, &[4, 8], &[4, 8, 2])),
         ("2 does not divide 1", scan(1, 2, &[1], &[1, 4, 8])),

@@ -199,6 +199,16 @@ impl Interpreter {
                 }
                 out
             }
+            Op::Lightning(l) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    let mut state = self.take(l.state, row);
+                    let tables = [l.rate, l.queries, l.keys, l.inner].map(|w| self.weight(w));
+                    out.push(ops::lightning(l, [&of(l.q)[i], &of(l.k)[i], &of(l.v)[i]], tables, row.position, &mut state));
+                    self.put(l.state, row, state);
+                }
+                out
+            }
             Op::RgLru(l) => {
                 let mut out = vec![];
                 for (i, row) in rows.iter().enumerate() {

@@ -67,6 +67,8 @@ macro_rules! fixtures {
             rwkv: hub_only,
             qwen3_next: gguf,
             olmo_hybrid: hub_only,
+            lfm3: hub_only,
+            minimax: hub_only,
         }
     };
 }

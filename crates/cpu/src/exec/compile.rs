@@ -28,6 +28,7 @@ use crate::{
         gated_delta::GatedDelta,
         glu::Glu,
         hadamard::Hadamard,
+        lightning::{self, Lightning},
         linear::{self, Fill, Linears},
         norm::{L2, Layer, Rms},
         rope,
@@ -298,6 +299,22 @@ impl Compiler<'_> {
                     isa,
                 };
                 self.together("selective_scan", op);
+                Ok(())
+            }
+            Op::Lightning(l) => {
+                let Some(state) = self.parts.states.fixed(l.state).cloned() else { return Err(wrong_state(op)) };
+                let rate = self.parts.weights.vector(l.rate)?;
+                let [queries, keys, inner] = [l.queries, l.keys, l.inner].map(|w| self.parts.weights.vector(w));
+                let op = Lightning {
+                    inputs: [self.value(l.q)?, self.value(l.k)?, self.value(l.v)?],
+                    out: self.value(l.out)?,
+                    state,
+                    tables: lightning::Tables::new(l, &rate, [queries?, keys?, inner?]),
+                    heads: l.heads,
+                    dim: l.dim,
+                    block: l.block,
+                };
+                self.together("lightning", op);
                 Ok(())
             }
             Op::RgLru(l) => self.scan(op, [l.x, l.decay], scan::RgLru),

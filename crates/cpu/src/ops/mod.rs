@@ -18,6 +18,7 @@ pub(crate) mod experts;
 pub(crate) mod gated_delta;
 pub(crate) mod glu;
 pub(crate) mod hadamard;
+pub(crate) mod lightning;
 pub(crate) mod linear;
 pub(crate) mod math;
 pub(crate) mod norm;

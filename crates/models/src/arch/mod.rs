@@ -20,9 +20,11 @@ mod hunyuan;
 mod hybrid;
 mod jamba;
 mod lfm2;
+mod lfm3;
 mod llama;
 mod mamba;
 mod mamba2;
+mod minimax;
 mod nanochat;
 mod nemotron;
 mod nemotron_h;
@@ -119,6 +121,8 @@ static ALL: &[&Arch] = &[
     &rwkv::RWKV,
     &qwen3_next::QWEN3_NEXT,
     &olmo_hybrid::OLMO_HYBRID,
+    &lfm3::LFM3,
+    &minimax::MINIMAX,
 ];
 
 /// All architectures.

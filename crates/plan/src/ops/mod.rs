@@ -17,6 +17,7 @@ mod glu;
 mod hadamard;
 mod l2_norm;
 mod layer_norm;
+mod lightning;
 mod linear;
 mod pairwise;
 mod position_scale;
@@ -47,6 +48,7 @@ pub use glu::Glu;
 pub use hadamard::Hadamard;
 pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
+pub use lightning::Lightning;
 pub use linear::Linear;
 pub use pairwise::{Binary, Pairwise};
 pub use position_scale::PositionScale;
@@ -135,8 +137,8 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv CausalConv Elementwise Pairwise
-    WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
+    Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
+    Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
 }
 
 impl Op {

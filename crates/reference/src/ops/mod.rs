@@ -2,7 +2,7 @@
 
 use onebit_plan::{
     Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score,
-    ops::{CausalConv, PositionScale, SelectiveScan, Xielu},
+    ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Xielu},
 };
 
 /// A chosen expert and its weight.
@@ -190,6 +190,37 @@ pub(crate) fn selective_scan(op: &SelectiveScan, x: &Step<'_>, rate: &[f32], ski
                 sum += f64::from(*s) * f64::from(*c);
             }
             out.push(sum as f32);
+        }
+    }
+    out
+}
+
+/// `qkv` are queries, keys and values; `tables` rate, and the decays of queries, of keys and within a block.
+pub(crate) fn lightning(op: &Lightning, qkv: [&[f32]; 3], tables: [&[f32]; 4], position: usize, state: &mut [f32]) -> Vec<f32> {
+    let &Lightning { dim, block, .. } = op;
+    let [rate, queries, keys, inner] = tables;
+    let i = position % block;
+    let mut out = Vec::with_capacity(op.heads * dim);
+    for (h, state) in state.chunks_exact_mut((dim + 2 * block) * dim).enumerate() {
+        let [q, k, v] = qkv.map(|x| &x[h * dim..][..dim]);
+        let (matrix, rest) = state.split_at_mut(dim * dim);
+        let (past_k, past_v) = rest.split_at_mut(block * dim);
+        past_k[i * dim..][..dim].copy_from_slice(k);
+        past_v[i * dim..][..dim].copy_from_slice(v);
+        let score = |j: usize| f64::from(inner[(h * block + i) * block + j]) * dot(q, &past_k[j * dim..][..dim]);
+        let scores: Vec<f64> = (0..=i).map(score).collect();
+        out.extend((0..dim).map(|c| {
+            let before: f64 = (0..dim).map(|r| f64::from(q[r]) * f64::from(matrix[r * dim + c])).sum();
+            let within: f64 = scores.iter().enumerate().map(|(j, s)| s * f64::from(past_v[j * dim + c])).sum();
+            (f64::from(queries[h * block + i]) * before + within) as f32
+        }));
+        if i + 1 == block {
+            let whole = f64::from(-rate[h] * block as f32).exp();
+            for (n, m) in matrix.iter_mut().enumerate() {
+                let (r, c) = (n / dim, n % dim);
+                let added = |j: usize| f64::from(keys[h * block + j]) * f64::from(past_k[j * dim + r]) * f64::from(past_v[j * dim + c]);
+                *m = (whole * f64::from(*m) + (0..block).map(added).sum::<f64>()) as f32;
+            }
         }
     }
     out

@@ -211,6 +211,27 @@ fn recurrences_of_single_numbers() {
     close(&y, &[0.11780918, -0.25958834, -0.55212746]);
 }
 
+/// Three tokens in blocks of two.
+#[test]
+fn lightning_attention_across_blocks() {
+    let w = WeightId(0);
+    let (heads, dim, block) = (2, 2, 2);
+    let op =
+        Lightning { q: NONE, k: NONE, v: NONE, rate: w, queries: w, keys: w, inner: w, state: StateId(0), heads, dim, block, out: NONE };
+    let rate: Vec<f32> = v(2, 5.0).iter().map(|x| x.abs()).collect();
+    let tables = [&rate[..], &v(4, 6.0), &v(4, 7.0), &v(8, 8.0)];
+    let mut state = vec![0.0; heads * (dim + 2 * block) * dim];
+    let expected = [
+        [0.16600119, -0.62325273, -0.19288396, -0.18765701],
+        [-0.04288731, -0.074579296, -0.0027354439, 0.18402732],
+        [-0.33594013, -0.15699869, -1.2253909, -1.4501055],
+    ];
+    for (t, expected) in expected.iter().enumerate() {
+        let [q, k, v] = [1.0, 2.0, 3.0].map(|offset| v(4, offset + t as f64));
+        close(&lightning(&op, [&q, &k, &v], tables, t, &mut state), expected);
+    }
+}
+
 #[test]
 fn blocks_and_groups() {
     close(&block_linear(&v(12, 2.0), Some(&v(4, 3.0)), 2, &v(6, 1.0)), &[-0.020016318, -1.4582315, -1.9501445, -1.1881096]);
