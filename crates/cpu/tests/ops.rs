@@ -7,7 +7,7 @@ use onebit_cpu::Cpu;
 use onebit_plan::{
     ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Model, Rope, RopeStyle, Rotated, Rotation, Rotations,
     Route, Score, Signs, Value, WeightId,
-    ops::{Scan, Xielu},
+    ops::{NgramHead, Scan, Xielu},
     rotate,
 };
 use onebit_reference::check;
@@ -184,6 +184,60 @@ fn causal_conv_of_any_kernel() -> Outcome {
 }
 
 #[test]
+fn convolutions_with_gaps_and_means() -> Outcome {
+    let rope = Rope { style: RopeStyle::Halves, frequencies: Rope::frequencies(1e4, 10), scale: 1.0, longer: None };
+    for (kernel, dilation, count) in [(4, 3, 2), (2, 5, 7)] {
+        agrees(&format!("kernel of {kernel}, {dilation} apart, means of {count}"), 48, &[], (50, 6), |g, x| {
+            let y = g.linear(x, "in", 40);
+            let y = g.dilated_conv(y, "conv", (kernel, dilation), Some(Function::Silu));
+            let z = g.mean_of_last(y, count);
+            let z = g.shifted_rope(z, 20, &rope, 1 - count as i32);
+            let y = g.rope(y, 20, &rope);
+            let y = g.add(y, z);
+            let y = g.linear(y, "out", 48);
+            g.add(x, y)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn ngrams() -> Outcome {
+    let head = |tokens, size, first| NgramHead { tokens, size, first };
+    let heads = vec![head(2, 11, 0), head(2, 13, 11), head(3, 17, 24), head(4, 19, 41)];
+    let multipliers = vec![1_000_003, 7_777_777_777, (1 << 61) - 1, u64::MAX];
+    // A boundary that is frequent, and one that never comes.
+    for boundary in [7, 60] {
+        agrees(&format!("boundary {boundary}"), 48, &[], (90, 6), |g, x| {
+            let y = g.ngram_embed("ngram", [64, 10], heads.clone(), multipliers.clone(), boundary);
+            let y = g.linear(y, "out", 48);
+            g.add(x, y)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_to_chosen_tokens() -> Outcome {
+    for (block, top, weighted, heads, kv_heads, key, value) in
+        [(4, 3, false, 4, 2, 16, 16), (1, 20, true, 6, 1, 24, 40), (7, 1, true, 3, 3, 10, 33), (2, 60, false, 2, 1, 8, 16)]
+    {
+        agrees(&format!("{top} blocks of {block}"), 48, &[], (100, 9), |g, x| {
+            let (q, k) = (g.linear(x, "index_q", 3 * 20), g.linear(x, "index_k", 20));
+            let weights = weighted.then(|| g.linear(x, "index_weights", 3));
+            let only = g.index(q, k, weights, block, top);
+            let (q, k) = (g.linear(x, "q", heads * key), g.linear(x, "k", kv_heads * key));
+            let (q, v) = (g.scale(q, 3.0), g.linear(x, "v", kv_heads * value));
+            let spec = AttentionSpec { value, ..AttentionSpec::causal(heads, kv_heads, key) };
+            let y = g.sparse_attention(q, k, v, only, &spec);
+            let y = g.linear(y, "out", 48);
+            g.add(x, y)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn norms_slices_and_functions() -> Outcome {
     let biases = ["ln.bias", "lin.bias", "gate.bias", "up.bias", "shift.bias"];
     agrees("row ops", 50, &biases, (30, 4), |g, x| {
@@ -195,6 +249,12 @@ fn norms_slices_and_functions() -> Outcome {
         let z = g.with_weight(z, Binary::Mul, "factor");
         let narrow = g.slice(z, 11, 1, 1);
         let z = g.mul(z, narrow);
+        let z = g.with_short_weight(z, Binary::Mul, "short", 11);
+        let sums = g.sum(z, 3, 11);
+        let z = g.add(z, sums);
+        let sums = g.sum(z, 1, 3);
+        let sums = g.repeat(sums, 11, 3);
+        let z = g.add(z, sums);
         let z = g.plain_layer_norm(z, 1e-5);
         let z = g.clamp(z, 0.8);
         let z = g.position_scale(z, 0.3, 4, 1);
@@ -209,6 +269,7 @@ fn norms_slices_and_functions() -> Outcome {
             Function::Sigmoid,
             Function::Softplus,
             Function::Tanh,
+            Function::SignedSqrt,
             Function::Exp,
         ];
         for f in functions {

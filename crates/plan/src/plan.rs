@@ -30,6 +30,8 @@ pub enum Kind {
     Numbers,
     /// Chosen experts: as many (index, weight) pairs as the value is wide.
     Route,
+    /// Chosen tokens of the sequence: their positions as f32, ascending, then -1.
+    Positions,
 }
 
 /// The shape of a value.

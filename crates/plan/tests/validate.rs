@@ -4,8 +4,9 @@ use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
     StateId, Value, ValueInfo, WeightId, WeightInfo,
     ops::{
-        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Lightning, Linear, Pairwise, PositionScale,
-        RgLru, RmsNorm, Scale, Select, SelectiveScan, Slice, Transpose, Wkv,
+        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, Lightning, Linear, NgramEmbed,
+        NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Slice, SparseAttention, Sum, Taps, Transpose,
+        WeightedBinary, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -88,12 +89,14 @@ fn row_ops() {
     let norm = |dim, shape: &[usize]| Build::with(8, |b, out| RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
     let rope = |head, pairs| {
         let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0, longer: None };
-        Build::with(8, |_, out| ApplyRope { x: X, head, rope, out })
+        Build::with(8, |_, out| ApplyRope { x: X, head, rope, shift: 0, out })
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
     let blocks = |weight: &[usize], bias: &[usize]| {
         Build::with(8, |b, out| BlockLinear { x: X, weight: b.weight(weight), bias: Some(b.weight(bias)), out })
     };
+    let sum = |groups, count, width| Build::with(width, |_, out| Sum { x: X, groups, count, out });
+    let short = |length| Build::with(8, |b, out| WeightedBinary { x: X, weight: b.weight(&[length]), f: Binary::Mul, out });
     let concat = |groups, width| Build::with(width, |_, out| Concat { a: X, b: X, groups, out });
     let clamp = |n, low, high| Build::with(n, |_, out| Clamp { x: X, low, high, out });
     let transpose = |rows, columns, n| Build::with(n, |_, out| Transpose { x: X, rows, columns, out });
@@ -116,6 +119,11 @@ fn row_ops() {
         ("0 does not divide 8", blocks(&[0, 4, 4], &[0, 4])),
         ("`w1` has shape [2, 4, 3], but the configuration asks for [2, 4, 4]", blocks(&[2, 4, 3], &[2, 4])),
         ("`w2` has shape [8], but the configuration asks for [2, 4]", blocks(&[2, 4, 4], &[8])),
+        ("", sum(2, 4, 2)),
+        ("9 does not divide 8", sum(3, 3, 2)),
+        ("the output is 3 wide, but should be 2", sum(2, 4, 3)),
+        ("", short(4)),
+        ("3 does not divide 8", short(3)),
         ("", concat(2, 16)),
         ("3 does not divide 8", concat(3, 16)),
         ("the output is 12 wide, but should be 16", concat(1, 12)),
@@ -214,6 +222,60 @@ fn attention() {
     ]);
 }
 
+/// Attention over chosen positions.
+#[test]
+fn chosen_positions() {
+    let kv = |heads, key, value| State::Kv { heads, key, value, window: None };
+    let index = |width: usize, heads: usize, block: usize, state: State| {
+        let mut b = Build::new();
+        let (k, weight) = (b.value(4), b.weight(&[4, 8]));
+        b.op(Linear { x: X, weight, bias: None, out: k });
+        let (state, out) = (b.state(state), b.value_of(width, Rows::Tokens, Kind::Positions));
+        b.op(Index { q: X, k, weights: None, state, heads, block, top: 3, out });
+        b.fault(X)
+    };
+    let attention = |kind: Kind, state: State| {
+        let mut b = Build::new();
+        let (keys, only) = (b.state(kv(1, 0, 8)), b.value_of(3, Rows::Tokens, Kind::Positions));
+        b.op(Index { q: X, k: X, weights: None, state: keys, heads: 1, block: 1, top: 3, out: only });
+        let only = if kind == Kind::Positions { only } else { X };
+        let (state, out) = (b.state(state), b.value(8));
+        b.op(SparseAttention { q: X, k: X, v: X, only, state, heads: 2, kv_heads: 2, key: 4, value: 4, scale: 1.0, out });
+        b.fault(out)
+    };
+    hold(&[
+        ("", index(7, 2, 2, kv(1, 0, 4))),
+        ("the choice is 6 wide, but should be 7", index(6, 2, 2, kv(1, 0, 4))),
+        ("q is 8 wide, but should be 12", index(7, 3, 2, kv(1, 0, 4))),
+        ("should be one at least", index(3, 2, 0, kv(1, 0, 4))),
+        ("the state is Kv", index(7, 2, 2, kv(1, 4, 0))),
+        ("", attention(Kind::Positions, kv(2, 4, 4))),
+        ("holds Numbers, but Positions is needed", attention(Kind::Numbers, kv(2, 4, 4))),
+        ("the state is Kv", attention(Kind::Positions, kv(1, 4, 4))),
+    ]);
+}
+
+#[test]
+fn ngrams() {
+    let ngrams = |heads: Vec<NgramHead>, tokens: usize, state: usize| {
+        Build::with(8, |b, out| {
+            let (weight, state) = (b.weight(&[20, 4]), b.state(State::Fixed { shape: vec![state] }));
+            NgramEmbed { weight, heads, multipliers: vec![1; tokens], boundary: 0, state, out }
+        })
+    };
+    let head = |tokens, size, first| NgramHead { tokens, size, first };
+    hold(&[
+        ("", ngrams(vec![head(2, 7, 0), head(3, 13, 7)], 3, 2)),
+        ("0 does not divide 8", ngrams(vec![], 3, 2)),
+        ("has shape [20, 4], but the configuration asks for [20, 8]", ngrams(vec![head(2, 7, 0)], 3, 2)),
+        ("two tokens at least", ngrams(vec![head(1, 7, 0), head(1, 13, 7)], 1, 0)),
+        ("a head has 4 tokens, of 3", ngrams(vec![head(2, 7, 0), head(4, 13, 7)], 3, 2)),
+        ("a head has rows 8 + 13, of 20", ngrams(vec![head(2, 7, 0), head(3, 13, 8)], 3, 2)),
+        ("a head has rows 0 + 0, of 20", ngrams(vec![head(2, 0, 0), head(3, 13, 7)], 3, 2)),
+        ("the state is Fixed", ngrams(vec![head(2, 7, 0), head(3, 13, 7)], 3, 3)),
+    ]);
+}
+
 #[test]
 fn recurrences() {
     let delta = |v_heads: usize, decay: usize, shape: &[usize]| {
@@ -244,7 +306,7 @@ fn recurrences() {
     let conv = |kernel, weight: &[usize], state: &[usize]| {
         Build::with(8, |b, out| {
             let (weight, state) = (b.weight(weight), b.state(State::Fixed { shape: state.to_vec() }));
-            Op::CausalConv(CausalConv { x: X, weight: Some(weight), bias: None, state, kernel, f: None, out })
+            Op::CausalConv(CausalConv { x: X, taps: Taps::Weight(weight), bias: None, state, kernel, dilation: 1, f: None, out })
         })
     };
     let scan = |heads: usize, groups: usize, rate: &[usize], shape: &[usize]| {
@@ -376,7 +438,7 @@ fn order_and_rows() {
     b.op(Select { x: X, out: selected });
     let out = b.value_of(8, Rows::Outputs, Kind::Numbers);
     let (weight, state) = (b.weight(&[8, 2]), b.state(State::Fixed { shape: vec![1, 8] }));
-    b.op(Op::CausalConv(CausalConv { x: selected, weight: Some(weight), bias: None, state, kernel: 2, f: None, out }));
+    b.op(CausalConv { x: selected, taps: Taps::Weight(weight), bias: None, state, kernel: 2, dilation: 1, f: None, out });
     b.0.output = out;
     assert!(b.0.validate().is_err_and(|e| e.to_string().contains("mixed")));
 

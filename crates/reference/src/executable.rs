@@ -162,7 +162,9 @@ impl Interpreter {
             Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
             Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
-            Op::ApplyRope(a) => of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.position)).collect(),
+            Op::ApplyRope(a) => {
+                of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.position as i64 + i64::from(a.shift))).collect()
+            }
             Op::Attention(a) => {
                 let mut out = vec![];
                 for (i, row) in rows.iter().enumerate() {
@@ -184,7 +186,7 @@ impl Interpreter {
                 let mut out = vec![];
                 for (x, row) in of(c.x).iter().zip(rows) {
                     let mut state = self.take(c.state, row);
-                    out.push(ops::causal_conv(c, x, self.optional(c.weight), self.optional(c.bias), &mut state));
+                    out.push(ops::causal_conv(c, x, self.optional(c.weight()), self.optional(c.bias), &mut state));
                     self.put(c.state, row, state);
                 }
                 out
@@ -229,13 +231,49 @@ impl Interpreter {
                 let runs = self.plan.weight(l.weight).shape[0];
                 each(l.x, &|x| ops::block_linear(self.weight(l.weight), self.optional(l.bias), runs, x))
             }
+            Op::Sum(s) => each(s.x, &|x| ops::sum(x, s.groups, s.count)),
+            Op::NgramEmbed(e) => {
+                let width = self.plan.value(e.out).width / e.heads.len();
+                let mut out = vec![];
+                for row in rows {
+                    let before = &mut self.slots[row.slot][e.state.0 as usize];
+                    let tokens = e.tokens(row.token, |i| (before[i - 1] as u32).checked_sub(1));
+                    before.rotate_right(1);
+                    before[0] = (row.token + 1) as f32;
+                    let of = |head: usize| &self.weight(e.weight)[e.row(head, &tokens) * width..][..width];
+                    out.push((0..e.heads.len()).flat_map(of).copied().collect());
+                }
+                out
+            }
+            Op::Index(x) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    self.append(x.state, row, &[], &of(x.k)[i]);
+                    let past = Cache { of: self, row, state: x.state, keys: 0 };
+                    out.push(ops::index(x, &of(x.q)[i], x.weights.map(|w| &of(w)[i][..]), |t| past.value(t), row.position));
+                }
+                out
+            }
+            Op::SparseAttention(a) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    self.append(a.state, row, &of(a.k)[i], &of(a.v)[i]);
+                    let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
+                    out.push(ops::sparse_attention(a, &of(a.q)[i], &past, &of(a.only)[i]));
+                }
+                out
+            }
             Op::Concat(c) => both(c.a, c.b, &|a, b| ops::concat(a, b, c.groups)),
             Op::Elementwise(e) => each(e.x, &|x| x.iter().map(|x| e.f.apply(*x)).collect()),
             Op::Pairwise(p) => both(p.a, p.b, &|a, b| {
                 let run = a.len() / b.len();
                 a.iter().enumerate().map(|(i, a)| p.f.apply(*a, b[i / run])).collect()
             }),
-            Op::WeightedBinary(w) => each(w.x, &|x| x.iter().zip(self.weight(w.weight)).map(|(x, w_)| w.f.apply(*x, *w_)).collect()),
+            Op::WeightedBinary(w) => each(w.x, &|x| {
+                let weight = self.weight(w.weight);
+                let run = x.len() / weight.len();
+                x.iter().enumerate().map(|(i, x)| w.f.apply(*x, weight[i / run])).collect()
+            }),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
             Op::RoundRows(r) => each(r.x, &ops::round_row),
             Op::PositionScale(s) => of(s.x).iter().zip(rows).map(|(x, r)| ops::position_scale(x, s, r.position)).collect(),

@@ -30,6 +30,7 @@ use crate::{
         hadamard::Hadamard,
         lightning::{self, Lightning},
         linear::{self, Fill, Linears},
+        ngram_embed::NgramEmbed,
         norm::{L2, Layer, Rms},
         rope,
         round_rows::RoundRows,
@@ -38,12 +39,16 @@ use crate::{
         select::Select,
         selective_scan::{self, SelectiveScan},
         slice::Slice,
+        sum::Sum,
         transpose::Transpose,
         watch::{Sums, Watch},
     },
     pool::Counter,
 };
-use onebit_plan::{Attention, DeviceError, Limits, Op, Plan, Rope, Rows, Value, WeightId};
+use onebit_plan::{
+    Attention, DeviceError, Limits, Op, Plan, Rope, Rows, Value, WeightId,
+    ops::{self, ApplyRope},
+};
 use std::{collections::HashMap, sync::Arc};
 
 /// A row op and its operands.
@@ -166,6 +171,12 @@ pub(crate) fn attention_sizes(plan: &Plan, limits: &Limits) -> Option<attention:
     })
 }
 
+/// Bytes that attention over chosen positions works in.
+pub(crate) fn chosen_bytes(plan: &Plan, threads: usize) -> usize {
+    let bytes = |op: &Op| if let Op::SparseAttention(a) = op { attention::Room::bytes(threads, a, plan.value(a.only).width) } else { 0 };
+    plan.ops.iter().map(bytes).fold(0, usize::saturating_add)
+}
+
 /// Sizes of the mixtures of experts, as far as the plan tells them.
 pub(crate) fn expert_sizes(plan: &Plan, limits: &Limits) -> Vec<experts::Sizes> {
     let ops = plan.ops.iter().filter_map(|o| if let Op::Experts(e) = o { Some(e) } else { None });
@@ -192,7 +203,7 @@ struct Compiler<'a> {
     activations: HashMap<(ActivationKind, usize, bool), Arc<Activations>>,
     experts: HashMap<experts::Sizes, Arc<experts::Scratch>>,
     /// Cosines and sines.
-    tables: Vec<(Rope, Rows, RowsOf)>,
+    tables: Vec<(Rope, i32, Rows, RowsOf)>,
     /// Columns that already hold a value.
     filled: Vec<(Value, Arc<Activations>)>,
     stages: Vec<Work>,
@@ -242,7 +253,7 @@ impl Compiler<'_> {
                 self.row_op(op, inputs, Layer { weight, bias, eps: n.eps, isa })
             }
             Op::L2Norm(n) => self.row_op(op, inputs, L2 { dim: n.dim, eps: n.eps, isa }),
-            Op::ApplyRope(r) => self.rope(op, inputs, r.head, &r.rope),
+            Op::ApplyRope(r) => self.rope(op, inputs, r),
             Op::Attention(a) => self.attend(a),
             Op::GatedDelta(d) => {
                 let Some(state) = self.parts.states.fixed(d.state).cloned() else { return Err(wrong_state(op)) };
@@ -271,12 +282,12 @@ impl Compiler<'_> {
                 let op = CausalConv {
                     x: self.value(c.x)?,
                     out: self.value(c.out)?,
-                    taps: match c.weight {
-                        Some(weight) => causal_conv::transposed(&self.parts.weights.vector(weight)?, c.kernel),
-                        None => causal_conv::delay(self.value(c.x)?.width(), c.kernel),
+                    taps: {
+                        let weight = self.parts.weights.some_vector(c.weight())?;
+                        causal_conv::transposed(&c.spread(self.value(c.x)?.width(), weight.as_deref()), c.reach())
                     },
                     bias: self.parts.weights.some_vector(c.bias)?,
-                    kernel: c.kernel,
+                    kernel: c.reach(),
                     f: c.f,
                     state,
                     isa,
@@ -326,6 +337,15 @@ impl Compiler<'_> {
                 let (weight, bias) = (self.parts.weights.vector(l.weight)?, self.parts.weights.some_vector(l.bias)?);
                 self.row_op(op, inputs, BlockLinear { weight, bias, runs: self.parts.plan.weight(l.weight).shape[0], isa })
             }
+            Op::Sum(s) => self.row_op(op, inputs, Sum { groups: s.groups, count: s.count }),
+            Op::NgramEmbed(e) => {
+                let Some(state) = self.parts.states.fixed(e.state).cloned() else { return Err(wrong_state(op)) };
+                let (table, out) = (self.parts.weights.table(e.weight)?, self.value(e.out)?);
+                self.together(op.name(), NgramEmbed { op: e.clone(), table, out, state });
+                Ok(())
+            }
+            Op::Index(x) => self.index(x),
+            Op::SparseAttention(a) => self.attend_chosen(a),
             Op::Concat(c) => self.row_op(op, inputs, Concat { groups: c.groups }),
             Op::Elementwise(e) => self.row_op(op, inputs, Elementwise { f: e.f, isa }),
             Op::Pairwise(p) => self.row_op(op, inputs, Pairwise(p.f)),
@@ -355,21 +375,22 @@ impl Compiler<'_> {
         }
     }
 
-    fn rope(&mut self, op: &Op, mut inputs: Vec<RowsOf>, head: usize, rope: &Rope) -> Result<(), DeviceError> {
+    fn rope(&mut self, op: &Op, mut inputs: Vec<RowsOf>, r: &ApplyRope) -> Result<(), DeviceError> {
+        let (rope, shift) = (&r.rope, r.shift);
         let rows = self.rows_of(op.output());
-        let table = match self.tables.iter().find(|(r, of, _)| r == rope && *of == rows) {
-            Some((_, _, table)) => table.clone(),
+        let table = match self.tables.iter().find(|(r, by, of, _)| r == rope && *by == shift && *of == rows) {
+            Some((.., table)) => table.clone(),
             None => {
                 let count = if rows == Rows::Tokens { self.parts.limits.batch } else { self.parts.limits.outputs };
                 let table = RowsOf::new(count, rope::Table::width(rope))?;
-                let make = Box::new(rope::Table { rope: rope.clone() });
+                let make = Box::new(rope::Table { rope: rope.clone(), shift });
                 self.row(rows, RowStep { name: "rope_table", op: make, inputs: vec![], out: Some(table.clone()) });
-                self.tables.push((rope.clone(), rows, table.clone()));
+                self.tables.push((rope.clone(), shift, rows, table.clone()));
                 table
             }
         };
         inputs.push(table);
-        self.row_op(op, inputs, rope::Turn { head, style: rope.style, isa: self.parts.isa })
+        self.row_op(op, inputs, rope::Turn { head: r.head, style: rope.style, isa: self.parts.isa })
     }
 
     fn scan(&mut self, op: &Op, [a, b]: [Value; 2], recurrence: impl Recurrence + 'static) -> Result<(), DeviceError> {
@@ -377,6 +398,48 @@ impl Compiler<'_> {
         let scan = Scan { inputs: [self.value(a)?, self.value(b)?], out: self.value(op.output())?, state, recurrence };
         self.together(op.name(), scan);
         Ok(())
+    }
+
+    fn index(&mut self, x: &ops::Index) -> Result<(), DeviceError> {
+        let states = self.parts.states;
+        match states.kv(x.state) {
+            Some(Kv::Half(cache)) => self.index_in(x, cache.clone()),
+            Some(Kv::Full(cache)) => self.index_in(x, cache.clone()),
+            None => Err(wrong_state(&Op::Index(x.clone()))),
+        }
+    }
+    fn index_in<C: Cell>(&mut self, x: &ops::Index, cache: Arc<Cache<C>>) -> Result<(), DeviceError> {
+        let k = self.value(x.k)?;
+        self.append(&cache, vec![k.first_numbers(0), k]);
+        let (q, weights, out) = (self.value(x.q)?, x.weights.map(|w| self.value(w)).transpose()?, self.value(x.out)?);
+        let isa = self.parts.isa;
+        self.together("index", attention::Index { op: x.clone(), cache, q, weights, out, counter: Counter::new(), isa });
+        Ok(())
+    }
+    fn attend_chosen(&mut self, a: &ops::SparseAttention) -> Result<(), DeviceError> {
+        let states = self.parts.states;
+        match states.kv(a.state) {
+            Some(Kv::Half(cache)) => self.attend_chosen_in(a, cache.clone()),
+            Some(Kv::Full(cache)) => self.attend_chosen_in(a, cache.clone()),
+            None => Err(wrong_state(&Op::SparseAttention(a.clone()))),
+        }
+    }
+    fn attend_chosen_in<C: Cell>(&mut self, a: &ops::SparseAttention, cache: Arc<Cache<C>>) -> Result<(), DeviceError> {
+        let inputs = vec![self.value(a.k)?, self.value(a.v)?];
+        self.append(&cache, inputs);
+        let (q, only, out) = (self.value(a.q)?, self.value(a.only)?, self.value(a.out)?);
+        let room = attention::Room::new(self.parts.threads, a, only.width())?;
+        let isa = self.parts.isa;
+        self.together(
+            "sparse_attention",
+            attention::AttendChosen { op: a.clone(), cache, q, only, out, room, counter: Counter::new(), isa },
+        );
+        Ok(())
+    }
+    /// Adds the storing of keys and values.
+    fn append<C: Cell>(&mut self, cache: &Arc<Cache<C>>, inputs: Vec<RowsOf>) {
+        let append = Box::new(Append { cache: cache.clone(), isa: self.parts.isa });
+        self.row(Rows::Tokens, RowStep { name: "append", op: append, inputs, out: None });
     }
 
     fn attend(&mut self, a: &Attention) -> Result<(), DeviceError> {
@@ -396,9 +459,8 @@ impl Compiler<'_> {
                 self.attention.insert(Arc::new(attention::Scratch::new(self.parts.threads, sizes)?)).clone()
             }
         };
-        let append = Box::new(Append { cache: cache.clone(), isa });
         let inputs = vec![self.value(a.k)?, self.value(a.v)?];
-        self.row(Rows::Tokens, RowStep { name: "append", op: append, inputs, out: None });
+        self.append(&cache, inputs);
         let sinks = self.parts.weights.some_vector(a.sinks)?;
         let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks };
         let (q, out) = (self.value(a.q)?, self.value(a.out)?);

@@ -33,6 +33,11 @@ impl RowsOf {
         // SAFETY: passed on.
         unsafe { self.memory.part(0..rows * self.width) }
     }
+    /// The first `width` numbers of each row.
+    pub(crate) fn first_numbers(&self, width: usize) -> Self {
+        assert!(width <= self.width);
+        Self { width, ..self.clone() }
+    }
     /// Numbers from one row to the next.
     pub(crate) fn stride(&self) -> usize {
         self.stride
@@ -89,7 +94,7 @@ fn total(rows: usize, stride: usize) -> Result<usize, DeviceError> {
 pub(crate) fn stored_width(plan: &Plan, v: Value) -> usize {
     let info = plan.value(v);
     match info.kind {
-        Kind::Numbers => info.width,
+        Kind::Numbers | Kind::Positions => info.width,
         Kind::Route => 2 * info.width,
     }
 }

@@ -10,6 +10,8 @@ use std::{collections::HashMap, sync::Arc};
 enum Want {
     /// f32.
     Vector,
+    /// A table of which a few rows are looked up now and then: it may be larger than memory, and stays in its file.
+    Rows,
     /// A table whose rows are looked up.
     Table,
     /// A matrix.
@@ -28,6 +30,7 @@ fn wants(model: &Model, nodes: &[Node]) -> Vec<Option<Want>> {
     for node in nodes {
         match node {
             Node::Op(Op::Embed(e)) => want(e.weight, Want::Table),
+            Node::Op(Op::NgramEmbed(e)) => want(e.weight, Want::Rows),
             Node::Op(Op::Experts(e)) => [e.gate, e.up, e.down].into_iter().for_each(|w| want(w, Want::Experts)),
             Node::Op(op) => op.weights().into_iter().for_each(|w| want(w, Want::Vector)),
             Node::Group(g) => {
@@ -57,7 +60,7 @@ pub(crate) struct Weights(HashMap<WeightId, Loaded>);
 /// Bytes that the weights will take.
 pub(crate) fn bytes(model: &Model, nodes: &[Node]) -> usize {
     let size = |(weight, want): (&Weight, Option<Want>)| match want {
-        None => 0,
+        None | Some(Want::Rows) => 0,
         Some(Want::Vector) => weight.values().saturating_mul(4),
         Some(Want::Table) => weight.bytes(),
         Some(Want::Matrix) => packed_bytes(weight, weight.rows()),
@@ -106,7 +109,7 @@ impl Weights {
             let it = match want {
                 None => None,
                 Some(Want::Vector) => Some(Loaded::Vector(weight.to_f32().into())),
-                Some(Want::Table) => Some(Loaded::File(weight.clone())),
+                Some(Want::Rows | Want::Table) => Some(Loaded::File(weight.clone())),
                 Some(Want::Matrix) => Some(Loaded::Matrix(Arc::new(pack(0..weight.rows())?))),
                 Some(Want::Experts) => {
                     let rows = weight.shape[1];
@@ -118,7 +121,7 @@ impl Weights {
                     Some(Loaded::Matrices(matrices))
                 }
             };
-            if want != Some(Want::Table) {
+            if !matches!(want, Some(Want::Rows | Want::Table)) {
                 weight.release();
             }
             if let Some(it) = it {

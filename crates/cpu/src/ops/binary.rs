@@ -10,21 +10,11 @@ pub(crate) struct Pairwise(pub(crate) Binary);
 
 impl RowOp for Pairwise {
     fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
-        let (a, b) = (inputs[0], inputs[1]);
-        if a.len() == b.len() {
-            return combine(self.0, a, b, out);
-        }
-        let run = a.len() / b.len();
-        for ((out, a), b) in out.chunks_exact_mut(run).zip(a.chunks_exact(run)).zip(b) {
-            match self.0 {
-                Binary::Add => out.iter_mut().zip(a).for_each(|(o, a)| *o = a + b),
-                Binary::Mul => out.iter_mut().zip(a).for_each(|(o, a)| *o = a * b),
-            }
-        }
+        combine(self.0, inputs[0], inputs[1], out);
     }
 }
 
-/// `out[i] = f(x[i], weight[i])`.
+/// `out[i] = f(x[i], weight[i * weight_len / x_len])`.
 pub(crate) struct Weighted {
     pub(crate) f: Binary,
     pub(crate) weight: Arc<[f32]>,
@@ -45,7 +35,18 @@ impl RowOp for Scale {
     }
 }
 
+/// Each number of `b` serves a run of `a`.
 fn combine(f: Binary, a: &[f32], b: &[f32], out: &mut [f32]) {
+    if a.len() != b.len() {
+        let run = a.len() / b.len();
+        for ((out, a), b) in out.chunks_exact_mut(run).zip(a.chunks_exact(run)).zip(b) {
+            match f {
+                Binary::Add => out.iter_mut().zip(a).for_each(|(o, a)| *o = a + b),
+                Binary::Mul => out.iter_mut().zip(a).for_each(|(o, a)| *o = a * b),
+            }
+        }
+        return;
+    }
     let pairs = out.iter_mut().zip(a.iter().zip(b));
     match f {
         Binary::Add => pairs.for_each(|(o, (a, b))| *o = a + b),

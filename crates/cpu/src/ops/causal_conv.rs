@@ -21,6 +21,7 @@ pub(crate) struct CausalConv {
     /// `[kernel][channels]`: the plan's weight, transposed.
     pub(crate) taps: Vec<f32>,
     pub(crate) bias: Option<Arc<[f32]>>,
+    /// Inputs within reach of an output.
     pub(crate) kernel: usize,
     pub(crate) f: Option<Function>,
     /// `[kernel - 1][channels]`, oldest first.
@@ -31,13 +32,6 @@ pub(crate) struct CausalConv {
 /// `[channels, kernel]` to `[kernel, channels]`.
 pub(crate) fn transposed(weight: &[f32], kernel: usize) -> Vec<f32> {
     (0..kernel).flat_map(|j| weight.iter().skip(j).step_by(kernel)).copied().collect()
-}
-
-/// The taps of a convolution that gives its oldest input.
-pub(crate) fn delay(channels: usize, kernel: usize) -> Vec<f32> {
-    let mut taps = vec![0.0; channels * kernel];
-    taps[..channels].fill(1.0);
-    taps
 }
 
 impl WorkOp for CausalConv {

@@ -23,15 +23,22 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(vec![]) };
 }
 
-impl RowOp for Embed {
-    fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
-        match &self.table {
-            Table::Packed(matrix) => matrix.row_f32(row.id as usize, out),
-            Table::File(weight) => {
-                ROOM.with_borrow_mut(|room| weight.ty.decode(weight.row(row.id as usize, room), out));
+impl Table {
+    /// Decodes a row.
+    pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
+        match self {
+            Self::Packed(matrix) => matrix.row_f32(row, out),
+            Self::File(weight) => {
+                ROOM.with_borrow_mut(|room| weight.ty.decode(weight.row(row, room), out));
                 weight.edit.apply(out);
             }
         }
+    }
+}
+
+impl RowOp for Embed {
+    fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
+        self.table.row(row.id as usize, out);
         if self.scale != 1.0 {
             out.iter_mut().for_each(|o| *o *= self.scale);
         }

@@ -63,13 +63,13 @@ fn vector<S: Simd>(s: S, f: Function, x: S::V) -> S::V {
             s.mul(y, y)
         }
         // Handled number by number.
-        Function::Gelu | Function::Softplus => x,
+        Function::Gelu | Function::Softplus | Function::SignedSqrt => x,
     }
 }
 
 /// Whether [`vector`] knows the function.
 fn is_vector(f: Function) -> bool {
-    !matches!(f, Function::Gelu | Function::Softplus)
+    !matches!(f, Function::Gelu | Function::Softplus | Function::SignedSqrt)
 }
 
 /// `out[i] = f(x[i])`.
@@ -176,6 +176,8 @@ mod tests {
             Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Function::Tanh => x.tanh(),
             Function::Exp => x.exp(),
+            Function::SignedSqrt if x == 0.0 => 0.0,
+            Function::SignedSqrt => x.abs().max(1e-6).sqrt().copysign(x),
             Function::GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
             Function::Relu => x.max(0.0),
             Function::ReluSquared => x.max(0.0).powi(2),
@@ -186,7 +188,7 @@ mod tests {
         let up: Vec<f32> = x.iter().map(|x| x * 0.5 - 1.0).collect();
         let all = {
             use Function::*;
-            [Silu, Sigmoid, Tanh, GeluTanh, Relu, ReluSquared, Softplus, Gelu, Exp]
+            [Silu, Sigmoid, Tanh, GeluTanh, Relu, ReluSquared, Softplus, Gelu, Exp, SignedSqrt]
         };
         for f in all {
             let mut first: Option<Vec<f32>> = None;

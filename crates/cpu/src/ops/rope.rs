@@ -13,6 +13,8 @@ use onebit_plan::{Rope, RopeStyle};
 /// Makes the cosines of all pairs, then their sines, times the rotation's scale.
 pub(crate) struct Table {
     pub(crate) rope: Rope,
+    /// Added to the position.
+    pub(crate) shift: i32,
 }
 
 impl Table {
@@ -27,7 +29,7 @@ impl RowOp for Table {
         let (cos, sin) = out.split_at_mut(self.rope.frequencies.len());
         for ((f, cos), sin) in self.rope.frequencies.iter().zip(cos).zip(sin) {
             // In f32, as the reference implementations have it: the angle's rounding is part of the model.
-            let angle = row.position as f32 * f;
+            let angle = (row.position as i64 + i64::from(self.shift)) as f32 * f;
             *cos = angle.cos() * self.rope.scale;
             *sin = angle.sin() * self.rope.scale;
         }

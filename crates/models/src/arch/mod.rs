@@ -18,6 +18,7 @@ mod granite;
 mod granite_hybrid;
 mod hunyuan;
 mod hybrid;
+mod hyper;
 mod jamba;
 mod lfm2;
 mod lfm3;
@@ -28,6 +29,7 @@ mod minimax;
 mod nanochat;
 mod nemotron;
 mod nemotron_h;
+mod ngram;
 mod olmo;
 mod olmo2;
 mod olmo_hybrid;
@@ -38,6 +40,7 @@ mod qwen2;
 mod qwen3;
 mod qwen3_5;
 mod qwen3_next;
+mod qwen4_exp;
 mod recurrent_gemma;
 mod rwkv;
 mod seed_oss;
@@ -107,6 +110,7 @@ static ALL: &[&Arch] = &[
     &qwen3::QWEN3_MOE,
     &qwen3_5::QWEN3_5,
     &qwen3_5::QWEN3_5_MOE,
+    &qwen4_exp::QWEN4_EXP,
     &mamba::MAMBA,
     &mamba::FALCON_MAMBA,
     &mamba2::MAMBA2,

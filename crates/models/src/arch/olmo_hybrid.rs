@@ -48,7 +48,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let rope = if turns { Some(s.rope(heads.head, RopeStyle::Halves)?) } else { None };
     let strength = if s.bool_or("linear_allow_neg_eigval", "", true)? { 2.0 } else { 1.0 };
     let delta = Delta { strength, eps: Some(1e-5), ..Delta::read(s)? };
-    let linear = linear_layers(s, c.layers)?;
+    let linear = linear_layers(s, c.layers, &["full_attention"])?;
     let inner = s.size("intermediate_size", "")?;
     let act = s.activation("silu")?;
     Ok(c.build(g, |g, layer, x| {

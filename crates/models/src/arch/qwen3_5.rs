@@ -16,7 +16,7 @@ use onebit_plan::{AttentionSpec, Binary, Function, Graph, Rope, RopeStyle, Value
 pub(crate) static QWEN3_5: Arch = Arch {
     hf: &["qwen3_5_text", "qwen3_5"],
     gguf: &["qwen35"],
-    tensors: &[GATED_NORMS, TENSORS, ATTENTION, FFN],
+    tensors: &[GATED_NORMS, DELTA, ATTENTION, FFN],
     ignored: IGNORED,
     plan: |s, g| plan(s, g, None),
 };
@@ -24,7 +24,7 @@ pub(crate) static QWEN3_5: Arch = Arch {
 pub(crate) static QWEN3_5_MOE: Arch = Arch {
     hf: &["qwen3_5_moe_text", "qwen3_5_moe"],
     gguf: &["qwen35moe"],
-    tensors: &[GATED_NORMS, TENSORS, ATTENTION, EXPERTS, SHARED_EXPERT],
+    tensors: &[GATED_NORMS, DELTA, ATTENTION, EXPERTS, SHARED_EXPERT],
     ignored: IGNORED,
     plan: |s, g| plan(s, g, Some(Moe::read(s, true, true)?)),
 };
@@ -43,7 +43,7 @@ pub(crate) const GATED_NORMS: &[Entry] = &[
 ];
 
 /// GGUF files hold decay rates as `-exp(A_log)`, and the value heads in the order of [`Delta::tiled`].
-const TENSORS: &[Entry] = &[
+pub(crate) const DELTA: &[Entry] = &[
     tensor("blk.{}.attn_qkv", "model.layers.{}.linear_attn.in_proj_qkv").ordered(|s| Delta::read(s)?.after_keys()),
     tensor("blk.{}.attn_gate", "model.layers.{}.linear_attn.in_proj_z").ordered(|s| Delta::read(s)?.values(Order::Rows)),
     tensor("blk.{}.ssm_beta", "model.layers.{}.linear_attn.in_proj_b").ordered(|s| Delta::read(s)?.heads()),
@@ -72,7 +72,7 @@ pub(crate) fn gated_layers(
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
     let rope = rotation(s, &heads)?;
-    let linear = linear_layers(s, c.layers)?;
+    let linear = linear_layers(s, c.layers, &["full_attention"])?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| match linear[layer] {
@@ -80,10 +80,16 @@ pub(crate) fn gated_layers(
                 let projected = project(&delta, g, x);
                 delta.build(g, &projected, c)
             }
-            false => gated_attention(g, x, &heads, |g, q, name| {
-                let q = g.head_norm(q, name, heads.head, c.eps);
-                g.rope(q, heads.head, &rope)
-            }),
+            false => gated_attention(
+                g,
+                x,
+                &heads,
+                |g, q, name| {
+                    let q = g.head_norm(q, name, heads.head, c.eps);
+                    g.rope(q, heads.head, &rope)
+                },
+                Graph::attention,
+            ),
         });
         c.residual(g, x, "post_attention_norm", |g, x| feed_forward.build(g, layer, x))
     }))
@@ -94,15 +100,22 @@ fn rotation(s: &Settings<'_>, heads: &Heads) -> Result<Rope> {
     s.rotary(heads.head, Rotary { part: 0.25, ..Rotary::new(RopeStyle::Halves) })
 }
 
-/// Attention whose output is multiplied by the sigmoid of a gate; each head of `attn_q` gives its query, then its gate.
-fn gated_attention(g: &mut Graph<'_>, x: Value, h: &Heads, prepare: impl Fn(&mut Graph<'_>, Value, &str) -> Value) -> Value {
+/// Attention whose output is multiplied by the sigmoid of a gate; each head of `attn_q` gives its query, then its gate. `attend` mixes
+/// prepared queries and keys with values.
+pub(crate) fn gated_attention<'a>(
+    g: &mut Graph<'a>,
+    x: Value,
+    h: &Heads,
+    prepare: impl Fn(&mut Graph<'a>, Value, &str) -> Value,
+    attend: impl FnOnce(&mut Graph<'a>, Value, Value, Value, &AttentionSpec) -> Value,
+) -> Value {
     let both = g.linear(x, "attn_q", h.heads * h.head * 2);
     let q = g.slice(both, h.heads, 0, h.head);
     let gate = g.slice(both, h.heads, h.head, h.head);
     let k = g.linear(x, "attn_k", h.kv_heads * h.head);
     let v = g.linear(x, "attn_v", h.kv_heads * h.head);
     let (q, k) = (prepare(g, q, "attn_q_norm"), prepare(g, k, "attn_k_norm"));
-    let y = g.attention(q, k, v, &AttentionSpec::causal(h.heads, h.kv_heads, h.head));
+    let y = attend(g, q, k, v, &AttentionSpec::causal(h.heads, h.kv_heads, h.head));
     let y = g.glu(gate, y, Function::Sigmoid);
     g.linear(y, "attn_output", g.width(x))
 }
@@ -121,6 +134,8 @@ pub(crate) struct Delta {
     pub(crate) strength: f32,
     /// The norm's epsilon, where it is not the model's.
     pub(crate) eps: Option<f32>,
+    /// What becomes of the output's gate.
+    pub(crate) gate: Function,
 }
 
 /// What a DeltaNet layer projects its input to.
@@ -147,11 +162,11 @@ impl Delta {
         let value = if s.is_gguf() { s.size("", "ssm.inner_size")? / v_heads } else { s.size("linear_value_head_dim", "")? };
         s.note("ssm.inner_size", Meta::Unsigned((value * v_heads) as u64));
         let kernel = s.size("linear_conv_kernel_dim", "ssm.conv_kernel")?;
-        Ok(Self { k_heads, v_heads, key, value, kernel, tiled: s.is_gguf(), strength: 1.0, eps: None })
+        Ok(Self { k_heads, v_heads, key, value, kernel, tiled: s.is_gguf(), strength: 1.0, eps: None, gate: Function::Silu })
     }
 
     /// The projections of a row.
-    fn project(&self, g: &mut Graph<'_>, x: Value) -> Projected {
+    pub(crate) fn project(&self, g: &mut Graph<'_>, x: Value) -> Projected {
         let (keys, values) = (self.k_heads * self.key, self.v_heads * self.value);
         Projected {
             qkv: g.linear(x, "attn_qkv", 2 * keys + values),
@@ -176,7 +191,7 @@ impl Delta {
         let decay = g.with_weight(step, Binary::Mul, "ssm_a");
         let y = g.gated_delta((q, k, v), decay, beta, (self.k_heads, self.v_heads), (self.key, self.value), self.tiled);
         let y = g.head_norm(y, "ssm_norm", self.value, self.eps.unwrap_or(c.eps));
-        let y = g.glu(x.gate, y, Function::Silu);
+        let y = g.glu(x.gate, y, self.gate);
         g.linear(y, "ssm_out", c.width)
     }
 
@@ -203,16 +218,16 @@ impl Delta {
     }
 }
 
-/// Which layers are DeltaNet layers.
-pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
+/// Which layers are DeltaNet layers; `full` are the names of the others.
+pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize, full: &[&str]) -> Result<Vec<bool>> {
     let every = |n: usize| (0..layers).map(|i| (i + 1) % n != 0).collect::<Vec<bool>>();
     let Some(kinds) = s.per_layer("layer_types", layers)? else {
         return Ok(every(s.size_or("full_attention_interval", "full_attention_interval", 4)?));
     };
     let one = |kind: &serde_json::Value| match kind.as_str() {
         Some("linear_attention") => Ok(true),
-        Some("full_attention") => Ok(false),
-        _ => Err(s.wrong("layer_types", "", format!("has {kind}; known are linear_attention and full_attention"))),
+        Some(kind) if full.contains(&kind) => Ok(false),
+        _ => Err(s.wrong("layer_types", "", format!("has {kind}; known are linear_attention, {}", full.join(", ")))),
     };
     let linear = kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?;
     match (1..=layers + 1).find(|n| every(*n) == linear) {

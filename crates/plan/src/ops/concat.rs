@@ -37,4 +37,9 @@ impl Graph<'_> {
     pub fn concat(&mut self, a: Value, b: Value, groups: usize) -> Value {
         self.op(self.width(a) + self.width(b), Some(a), |out| Concat { a, b, groups, out })
     }
+
+    /// Each of `groups` runs of `x`, `count` times.
+    pub fn repeat(&mut self, x: Value, groups: usize, count: usize) -> Value {
+        (1..count).fold(x, |all, _| self.concat(all, x, groups))
+    }
 }

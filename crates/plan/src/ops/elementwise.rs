@@ -25,6 +25,7 @@ impl Operator for Elementwise {
             Function::Softplus => "softplus",
             Function::Tanh => "tanh",
             Function::Exp => "exp",
+            Function::SignedSqrt => "signed_sqrt",
         }
     }
     fn output(&self) -> Value {
@@ -66,6 +67,8 @@ pub enum Function {
     Tanh,
     /// `e^x`.
     Exp,
+    /// `sign(x) * sqrt(max(|x|, 1e-6))`, and 0 at 0.
+    SignedSqrt,
 }
 
 impl Function {
@@ -87,6 +90,8 @@ impl Function {
             }
             Self::Tanh => x.tanh(),
             Self::Exp => x.exp(),
+            Self::SignedSqrt if x == 0.0 => 0.0,
+            Self::SignedSqrt => x.abs().max(1e-6).sqrt().copysign(x),
         }
     }
 }

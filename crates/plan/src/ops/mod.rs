@@ -15,10 +15,12 @@ mod experts;
 mod gated_delta;
 mod glu;
 mod hadamard;
+mod index;
 mod l2_norm;
 mod layer_norm;
 mod lightning;
 mod linear;
+mod ngram_embed;
 mod pairwise;
 mod position_scale;
 mod rg_lru;
@@ -30,6 +32,8 @@ mod scale;
 mod select;
 mod selective_scan;
 mod slice;
+mod sparse_attention;
+mod sum;
 mod transpose;
 mod weighted_binary;
 mod wkv;
@@ -37,7 +41,7 @@ mod xielu;
 
 pub use attention::{Attention, AttentionSpec, Mask};
 pub use block_linear::BlockLinear;
-pub use causal_conv::CausalConv;
+pub use causal_conv::{CausalConv, Taps};
 pub use clamp::Clamp;
 pub use concat::Concat;
 pub use elementwise::{Elementwise, Function};
@@ -46,10 +50,12 @@ pub use experts::Experts;
 pub use gated_delta::GatedDelta;
 pub use glu::Glu;
 pub use hadamard::Hadamard;
+pub use index::Index;
 pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
 pub use lightning::Lightning;
 pub use linear::Linear;
+pub use ngram_embed::{NgramEmbed, NgramHead};
 pub use pairwise::{Binary, Pairwise};
 pub use position_scale::PositionScale;
 pub use rg_lru::RgLru;
@@ -61,6 +67,8 @@ pub use scale::Scale;
 pub use select::Select;
 pub use selective_scan::{Scan, SelectiveScan};
 pub use slice::Slice;
+pub use sparse_attention::SparseAttention;
+pub use sum::Sum;
 pub use transpose::Transpose;
 pub use weighted_binary::WeightedBinary;
 pub use wkv::Wkv;
@@ -139,6 +147,7 @@ macro_rules! ops {
 ops! {
     Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
+    NgramEmbed Index SparseAttention Sum
 }
 
 impl Op {

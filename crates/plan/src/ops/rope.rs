@@ -2,7 +2,7 @@ use super::{Check, Operator};
 use crate::{Graph, Result, Rope, Value};
 use serde::Serialize;
 
-/// Turns each head of `x` by the token's position.
+/// Turns each head of `x` by the token's position plus `shift`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ApplyRope {
     /// The input.
@@ -11,6 +11,8 @@ pub struct ApplyRope {
     pub head: usize,
     /// The rotation.
     pub rope: Rope,
+    /// Added to the position; 0 for most.
+    pub shift: i32,
     /// The output, as wide as `x`.
     pub out: Value,
 }
@@ -37,6 +39,11 @@ impl Operator for ApplyRope {
 impl Graph<'_> {
     /// Turns heads of `head` numbers by position.
     pub fn rope(&mut self, x: Value, head: usize, rope: &Rope) -> Value {
-        self.op(self.width(x), Some(x), |out| ApplyRope { x, head, rope: rope.clone(), out })
+        self.shifted_rope(x, head, rope, 0)
+    }
+
+    /// Turns heads of `head` numbers by position plus `shift`.
+    pub fn shifted_rope(&mut self, x: Value, head: usize, rope: &Rope, shift: i32) -> Value {
+        self.op(self.width(x), Some(x), |out| ApplyRope { x, head, rope: rope.clone(), shift, out })
     }
 }

@@ -2,12 +2,12 @@ use super::{Binary, Check, Operator};
 use crate::{Graph, Result, Value, WeightId};
 use serde::Serialize;
 
-/// `out[i] = f(x[i], weight[i])`.
+/// `out[i] = f(x[i], weight[i * weight_len / x_width])`: each number of a shorter weight serves a run of `x`.
 #[derive(Clone, Debug, Serialize)]
 pub struct WeightedBinary {
     /// The input.
     pub x: Value,
-    /// A vector as wide as `x`.
+    /// A vector; its length divides the width of `x`.
     pub weight: WeightId,
     /// The function.
     pub f: Binary,
@@ -32,7 +32,9 @@ impl Operator for WeightedBinary {
         vec![self.weight]
     }
     fn check(&self, c: &Check<'_>) -> Result<()> {
-        c.shape(self.weight, &[c.width(self.x)])?;
+        let length = c.plan.weight(self.weight).shape.iter().product();
+        c.divides("broadcast", length, c.width(self.x))?;
+        c.shape(self.weight, &[length])?;
         c.as_wide_as(self.x)
     }
 }
@@ -40,8 +42,12 @@ impl Operator for WeightedBinary {
 impl Graph<'_> {
     /// A function of each number and the vector `name` (complete: `ssm_dt.bias`).
     pub fn with_weight(&mut self, x: Value, f: Binary, name: &str) -> Value {
-        let width = self.width(x);
-        let weight = self.weight(name, &[width]);
-        self.op(width, Some(x), |out| WeightedBinary { x, weight, f, out })
+        self.with_short_weight(x, f, name, self.width(x))
+    }
+
+    /// A function of each number and the vector `name` (complete) of `length` numbers, each of which serves a run.
+    pub fn with_short_weight(&mut self, x: Value, f: Binary, name: &str, length: usize) -> Value {
+        let weight = self.weight(name, &[length]);
+        self.op(self.width(x), Some(x), |out| WeightedBinary { x, weight, f, out })
     }
 }

@@ -1,8 +1,12 @@
 //! The ops, one function each: from one row (and what the op keeps between rows) to one row.
 
+mod sparse;
+
+pub(crate) use sparse::{index, sparse_attention};
+
 use onebit_plan::{
     Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score,
-    ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Xielu},
+    ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
 };
 
 /// A chosen expert and its weight.
@@ -54,7 +58,7 @@ pub(crate) fn layer_norm(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>
     x.iter().enumerate().map(one).collect()
 }
 
-pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: usize) -> Vec<f32> {
+pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: i64) -> Vec<f32> {
     let mut out = x.to_vec();
     for run in out.chunks_exact_mut(head) {
         for (i, frequency) in rope.frequencies.iter().enumerate() {
@@ -141,8 +145,12 @@ pub(crate) fn causal_conv(op: &CausalConv, x: &[f32], weight: Option<&[f32]>, bi
     let channels = x.len();
     state.extend_from_slice(x);
     let one = |c: usize| {
-        let tap = |j: usize| weight.map_or(if j == 0 { 1.0 } else { 0.0 }, |w| f64::from(w[c * op.kernel + j]));
-        let sum = (0..op.kernel).map(|j| tap(j) * f64::from(state[j * channels + c])).sum::<f64>();
+        let tap = |j: usize| match (op.taps, weight) {
+            (Taps::Weight(_), w) => w.map_or(0.0, |w| f64::from(w[c * op.kernel + j])),
+            (Taps::Oldest, _) => f64::from(u8::from(j == 0)),
+            (Taps::Mean, _) => 1.0 / op.kernel as f64,
+        };
+        let sum = (0..op.kernel).map(|j| tap(j) * f64::from(state[j * op.dilation * channels + c])).sum::<f64>();
         let y = (sum + bias.map_or(0.0, |b| f64::from(b[c]))) as f32;
         op.f.map_or(y, |f| f.apply(y))
     };
@@ -264,6 +272,12 @@ pub(crate) fn block_linear(weight: &[f32], bias: Option<&[f32]>, runs: usize, x:
         (sum + bias.map_or(0.0, |b| f64::from(b[o]))) as f32
     };
     (0..runs * out).map(one).collect()
+}
+
+pub(crate) fn sum(x: &[f32], groups: usize, count: usize) -> Vec<f32> {
+    let n = x.len() / (groups * count);
+    let one = |i: usize| (0..count).map(|c| f64::from(x[(i / n * count + c) * n + i % n])).sum::<f64>() as f32;
+    (0..groups * n).map(one).collect()
 }
 
 pub(crate) fn concat(a: &[f32], b: &[f32], groups: usize) -> Vec<f32> {

@@ -1,7 +1,10 @@
 //! Values from PyTorch 2.15 in f64, for inputs `sin(0.7 i + offset)`.
 
 use super::*;
-use onebit_plan::{Signs, StateId, Value, WeightId};
+use onebit_plan::{
+    Signs, StateId, Value, WeightId,
+    ops::{Index, NgramEmbed, NgramHead, SparseAttention},
+};
 
 /// The inputs.
 fn v(n: usize, offset: f64) -> Vec<f32> {
@@ -240,9 +243,20 @@ fn blocks_and_groups() {
     assert_eq!(concat(&[1.0, 2.0], &[3.0], 1), [1.0, 2.0, 3.0]);
 }
 
+/// A convolution of inputs that are as they come.
+fn conv(taps: Taps, kernel: usize, dilation: usize) -> CausalConv {
+    CausalConv { x: NONE, taps, bias: None, state: StateId(0), kernel, dilation, f: None, out: NONE }
+}
+
+/// What `op` makes of 6 tokens of 2 numbers.
+fn convolved(op: &CausalConv, weight: Option<&[f32]>) -> Vec<f32> {
+    let mut state = vec![0.0; (op.reach() - 1) * 2];
+    v(12, 1.0).chunks(2).flat_map(|x| causal_conv(op, x, weight, None, &mut state)).collect()
+}
+
 #[test]
 fn delay() {
-    let op = CausalConv { x: NONE, weight: None, bias: None, state: StateId(0), kernel: 3, f: None, out: NONE };
+    let op = conv(Taps::Oldest, 3, 1);
     let mut state = vec![0.0; 2];
     let out: Vec<f32> = [1.0, 2.0, 3.0].iter().flat_map(|x| causal_conv(&op, &[*x], None, None, &mut state)).collect();
     assert_eq!(out, [0.0, 0.0, 1.0]);
@@ -250,13 +264,71 @@ fn delay() {
 
 #[test]
 fn convolution() {
-    let op =
-        CausalConv { x: NONE, weight: Some(WeightId(0)), bias: None, state: StateId(0), kernel: 3, f: Some(Function::Silu), out: NONE };
+    let op = CausalConv { f: Some(Function::Silu), ..conv(Taps::Weight(WeightId(0)), 3, 1) };
     let mut state = vec![0.0; 2 * 2];
     let (w, b) = (v(6, 2.0), v(2, 3.0));
     let out: Vec<f32> = v(8, 1.0).chunks(2).flat_map(|x| causal_conv(&op, x, Some(&w), Some(&b), &mut state)).collect();
     let expected = [-0.035590141, -0.27819763, 0.19074945, -0.27152775, 1.0733961, -0.23102751, 0.48392814, 0.44621683];
     close(&out, &expected);
+}
+
+/// Values from NumPy 2.4 in f64.
+#[test]
+fn dilated_convolution_and_mean() {
+    let op = conv(Taps::Weight(WeightId(0)), 3, 2);
+    close(&convolved(&op, Some(&v(6, 2.0)))[10..], &[-0.016195527, -0.12933331]);
+    assert_eq!(op.spread(1, Some(&[1.0, 2.0, 3.0])), [1.0, 0.0, 2.0, 0.0, 3.0]);
+    close(&convolved(&conv(Taps::Mean, 4, 1), None)[10..], &[-0.048603244, 0.040499769]);
+}
+
+/// Values from NumPy 2.4 in f64.
+#[test]
+fn sums() {
+    close(&sum(&v(12, 3.0), 2, 3), &[-1.2750843, -1.2405308, 0.98404384, 0.16676079]);
+    assert_eq!(sum(&[1.0, 2.0, 3.0, 4.0], 2, 2), [3.0, 7.0]);
+    let signed: Vec<f32> = [4.0, -0.25, 1e-9, -1e-9, 0.0].map(|x| Function::SignedSqrt.apply(x)).to_vec();
+    close(&signed, &[2.0, -0.5, 0.001, -0.001, 0.0]);
+}
+
+/// Values from NumPy 2.4 in f64: the weights bring block 2 before block 1.
+#[test]
+fn attention_to_chosen_tokens() {
+    let op = Index { q: NONE, k: NONE, weights: None, state: StateId(0), heads: 2, block: 2, top: 2, out: NONE };
+    let (keys, q) = (v(21, 4.0), v(6, 5.0));
+    let key = |t: usize| &keys[t * 3..][..3];
+    assert_eq!(index(&op, &q, None, key, 6), [0.0, 1.0, 2.0, 3.0, 6.0]);
+    assert_eq!(index(&op, &q, Some(&[0.5, 2.0]), key, 6), [0.0, 1.0, 4.0, 5.0, 6.0]);
+    assert_eq!(index(&op, &q, None, key, 2), [0.0, 1.0, 2.0, -1.0, -1.0]);
+    let op = SparseAttention {
+        q: NONE,
+        k: NONE,
+        v: NONE,
+        only: NONE,
+        state: StateId(0),
+        heads: 2,
+        kv_heads: 1,
+        key: 2,
+        value: 3,
+        scale: 0.8,
+        out: NONE,
+    };
+    let out = sparse_attention(&op, &v(4, 6.0), &Rows(v(8, 4.0), v(12, 5.0)), &[0.0, 2.0, 3.0, -1.0]);
+    close(&out, &[-0.48306449, -0.50885114, -0.29531717, -0.38640501, -0.49905543, -0.37699229]);
+}
+
+/// Values from Python's integers.
+#[test]
+fn hashes_of_ngrams() {
+    let heads = vec![NgramHead { tokens: 2, size: 211, first: 0 }, NgramHead { tokens: 3, size: 227, first: 434 }];
+    let multipliers = vec![4295158889762567, 35454616657218897, 19285316470915801];
+    let op = NgramEmbed { weight: WeightId(0), heads, multipliers, boundary: 2, state: StateId(0), out: NONE };
+    let rows = |before: [u32; 2]| {
+        let tokens = op.tokens(7, |i| Some(before[i - 1]));
+        [op.row(0, &tokens), op.row(1, &tokens)]
+    };
+    assert_eq!(rows([9, 11]), [10, 621]);
+    // What lies before the end of a text does not count.
+    assert_eq!(rows([2, 11]), [76, 455]);
 }
 
 #[test]

@@ -90,6 +90,32 @@ impl<C: Cell> Cache<C> {
         // SAFETY: passed on.
         unsafe { self.values.part(at..at + n) }
     }
+    /// Where a position is: its page, its group there, its place in that.
+    fn place(&self, pages: &[u32], position: usize) -> (u32, usize, usize) {
+        let offset = position % self.shape.page;
+        (pages[position / self.shape.page], offset / LANES, offset % LANES)
+    }
+    /// Gives each number of the key at a position of a sequence to `to`, with its index.
+    ///
+    /// # Safety
+    /// No thread writes to the position's group meanwhile.
+    pub(crate) unsafe fn key(&self, pages: &[u32], head: usize, position: usize, mut to: impl FnMut(usize, f32)) {
+        let (page, group, lane) = self.place(pages, position);
+        // SAFETY: passed on.
+        let keys = unsafe { self.keys(page, head, group) };
+        keys.as_chunks::<LANES>().0.iter().enumerate().for_each(|(j, k)| to(j, k[lane].get()));
+    }
+    /// The value at a position of a sequence, padded.
+    ///
+    /// # Safety
+    /// No thread writes to the position's group while the reference lives.
+    pub(crate) unsafe fn value(&self, pages: &[u32], head: usize, position: usize) -> &[C] {
+        let (page, group, lane) = self.place(pages, position);
+        let n = self.shape.value_padded();
+        // SAFETY: passed on.
+        let values = unsafe { self.values(page, head, group) };
+        &values[lane * n..(lane + 1) * n]
+    }
     /// Stores the key and value of all heads for one position.
     ///
     /// # Safety
@@ -129,7 +155,9 @@ impl<C: Cell> Kernel for Append<'_, C> {
     fn run<S: Simd>(self, s: S) {
         let shape = self.cache.shape;
         let (group, lane) = (self.offset / LANES, self.offset % LANES);
-        for (head, (k, v)) in self.k.chunks_exact(shape.key).zip(self.v.chunks_exact(shape.value)).enumerate() {
+        for head in 0..shape.heads {
+            // Either may have no numbers at all.
+            let (k, v) = (&self.k[head * shape.key..][..shape.key], &self.v[head * shape.value..][..shape.value]);
             let block = self.cache.block(self.page, head, group);
             let (nk, nv) = (LANES * shape.key, shape.value_padded());
             assert!((block + 1) * nk <= self.cache.keys.len());

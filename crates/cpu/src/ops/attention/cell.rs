@@ -9,6 +9,8 @@ use crate::{
 pub(crate) trait Cell: Plain {
     /// Zero.
     const ZERO: Self;
+    /// Reads one.
+    fn get(self) -> f32;
     /// Reads sixteen.
     fn load<S: Simd>(s: S, x: &[Self; LANES]) -> S::V;
     /// Writes sixteen. Numbers beyond what the type holds become its largest, so that no infinity gets in.
@@ -17,6 +19,9 @@ pub(crate) trait Cell: Plain {
 
 impl Cell for f32 {
     const ZERO: Self = 0.0;
+    fn get(self) -> f32 {
+        self
+    }
     #[inline(always)]
     fn load<S: Simd>(s: S, x: &[Self; LANES]) -> S::V {
         s.load(x)
@@ -29,6 +34,9 @@ impl Cell for f32 {
 
 impl Cell for u16 {
     const ZERO: Self = 0;
+    fn get(self) -> f32 {
+        half::f16::from_bits(self).to_f32()
+    }
     #[inline(always)]
     fn load<S: Simd>(s: S, x: &[Self; LANES]) -> S::V {
         s.load_half(x)

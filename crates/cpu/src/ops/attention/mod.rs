@@ -8,10 +8,12 @@
 mod cache;
 mod cell;
 mod ranges;
+mod sparse;
 mod tile;
 
 pub(crate) use cache::{Cache, Shape};
 pub(crate) use cell::Cell;
+pub(crate) use sparse::{AttendChosen, Index, Room};
 
 use super::{
     Row, RowOp, WorkOp,
