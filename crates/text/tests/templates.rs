@@ -100,6 +100,34 @@ fn hostile_templates_end() {
     eprintln!("{:?}", start.elapsed());
 }
 
+/// What nests without brackets: parsed, compiled and dropped on a small stack, or refused.
+#[test]
+fn chains_end_on_a_small_stack() {
+    let chains: [fn(usize) -> String; 9] = [
+        |n| format!("{{{{ {}1 }}}}", "not ".repeat(n)),
+        |n| format!("{{{{ {}1 }}}}", "- ".repeat(n)),
+        |n| format!("{{{{ 1{} }}}}", "+x".repeat(n)),
+        |n| format!("{{{{ 'a'{} }}}}", "~'%}'".repeat(n)),
+        |n| format!("{{{{ x{} }}}}", "|int".repeat(n)),
+        |n| format!("{{{{ x{} }}}}", ".x".repeat(n)),
+        |n| format!("{{{{ x{} }}}}", "()".repeat(n)),
+        |n| format!("{{{{ {}1 }}}}", "1 if x else ".repeat(n)),
+        |n| format!("{{% if x %}}{}{{% endif %}}", "{% elif x %}".repeat(n)),
+    ];
+    let checked = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+        for chain in chains {
+            for n in [30, 100, 250, 500, 1000, 20_000] {
+                let (source, start) = (chain(n), Instant::now());
+                let built = ChatTemplate::new(&source, "", "");
+                assert!(built.is_ok() || n > 30, "{n}: {built:?}");
+                assert!(matches!(built, Ok(_) | Err(Error::Template(_))) && (built.is_err() || n < 600), "{n}: {source:.60}");
+                assert!(start.elapsed() < Duration::from_secs(3), "{n}: {source:.60}: {:?}", start.elapsed());
+            }
+        }
+    });
+    checked.unwrap().join().unwrap();
+}
+
 #[test]
 fn whose_fault() {
     let messages = serde_json::json!([{"role": "user", "content": "x"}]);

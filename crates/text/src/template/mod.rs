@@ -2,8 +2,10 @@
 //!
 //! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. The
 //! language itself comes from `minijinja`; here is what the Hub's templates need beyond it: `messages` prepares what they
-//! see, `json` is their `tojson`, `time` their `strftime_now`, `python` their Python, `source` their `{% generation %}`.
+//! see, `json` is their `tojson`, `time` their `strftime_now`, `python` their Python, `source` their `{% generation %}`; `depth`
+//! bounds how far a source nests.
 
+mod depth;
 mod json;
 mod messages;
 mod python;
@@ -17,11 +19,12 @@ use serde_json::{Map, Value as Json};
 use std::{borrow::Cow, collections::BTreeMap, error::Error as _, fmt, time::SystemTime};
 
 /// What a rendering may cost: instructions, or 64 bytes of text each. It bounds time (about a second) and memory (256 MB). A
-/// thousand messages cost some hundred thousand. One thing is not bounded: `minijinja` 3.1 does not count what it copies when
-/// a template puts lists together with `+`, so that doubling one some thirty times is not stopped.
+/// thousand messages cost some hundred thousand. Some things `minijinja` 3.1 does not count, and they are not bounded: putting
+/// lists together with `+`, so that doubling one some thirty times is not stopped; and comparing with `==` two values that were
+/// made to nest, which takes the stack where they are ten thousand deep, and for ever where each level holds the last one twice.
 const FUEL: u64 = 4_000_000;
 /// The longest template, in bytes.
-const SOURCE_LIMIT: usize = 4 << 20;
+const SOURCE_LIMIT: usize = 512 << 10;
 
 /// What a template is rendered with, besides messages.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +83,8 @@ impl ChatTemplate {
     fn build(sources: BTreeMap<String, String>, tokens: BTreeMap<String, String>) -> Result<Self> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| Error::Template(describe(&e)))?);
+        let syntax = syntax.map_err(|e| Error::Template(describe(&e)))?;
+        environment.set_syntax(syntax.clone());
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         environment.set_debug(false);
@@ -92,6 +96,7 @@ impl ChatTemplate {
                 return Err(Error::Template(format!("`{name}` has {} bytes; at most {SOURCE_LIMIT} are read", text.len())));
             }
             let text = source::without_generation_tags(text);
+            depth::check(&text, &syntax).map_err(|e| Error::Template(format!("`{name}`, {e}")))?;
             environment.add_template_owned(name.clone(), text.into_owned()).map_err(|e| Error::Template(describe(&e)))?;
         }
         Ok(Self { environment, sources, tokens })
