@@ -31,7 +31,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             text = format!("{text}: {cause}");
         }
     }
-    eprintln!("1bit: {text}");
+    eprintln!("1bit: {}", crate::terminal::plain(&text));
     let about_input = error.chain().any(|e| {
         e.is::<Usage>()
             || e.is::<onebit_formats::Error>()
@@ -39,6 +39,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             || e.is::<onebit_models::Error>()
             || e.is::<onebit_text::Error>()
             || e.is::<onebit_quantize::Error>()
+            || e.downcast_ref::<onebit_server::ServeError>().is_some_and(|e| {
+                use onebit_server::ServeError::{EmptyKey, Host, NeedsKey};
+                matches!(e, EmptyKey | Host { .. } | NeedsKey { .. })
+            })
             || e.downcast_ref::<onebit_registry::Error>().is_some_and(|e| {
                 use onebit_registry::Error::{Io, Reference, Unknown};
                 matches!(e, Unknown { .. } | Reference { .. } | Io { .. })

@@ -77,8 +77,6 @@ pub(crate) fn sampling(fields: &mut Fields, defaults: &Sampling, limits: &Limits
     set("min_p", &mut s.min_p)?;
     set("typical_p", &mut s.typical_p)?;
     set("top_n_sigma", &mut s.top_n_sigma)?;
-    set("repetition_penalty", &mut s.repeat_penalty)?;
-    set("repeat_penalty", &mut s.repeat_penalty)?;
     set("presence_penalty", &mut s.presence_penalty)?;
     set("frequency_penalty", &mut s.frequency_penalty)?;
     set("dry_multiplier", &mut s.dry.multiplier)?;
@@ -87,6 +85,15 @@ pub(crate) fn sampling(fields: &mut Fields, defaults: &Sampling, limits: &Limits
     set("xtc_threshold", &mut s.xtc.threshold)?;
     set("mirostat_tau", &mut s.mirostat.tau)?;
     set("mirostat_eta", &mut s.mirostat.eta)?;
+    // llama-server's and vLLM's names; the range is told under the one that was sent.
+    let penalty = |fields: &mut Fields, name| fields.number(name, 0.01..=100.0);
+    s.repeat_penalty = match (penalty(fields, "repeat_penalty")?, penalty(fields, "repetition_penalty")?) {
+        (Some(_), Some(_)) => {
+            let message = "`repetition_penalty` and `repeat_penalty` must not both be given";
+            return Err(ApiError::invalid("repetition_penalty", message));
+        }
+        (one, other) => one.or(other).unwrap_or(s.repeat_penalty),
+    };
     // llama-server turns it off with -1.
     s.top_n_sigma = if s.top_n_sigma == -1.0 { 0.0 } else { s.top_n_sigma };
     if let Some(k) = fields.integer("top_k", -1..=*COUNT.end())? {
@@ -348,6 +355,9 @@ mod tests {
             (json!({ "top_k": 1.5 }), "top_k"),
             (json!({ "top_k": -2 }), "top_k"),
             (json!({ "mirostat": 3 }), "mirostat"),
+            (json!({ "repetition_penalty": 0 }), "repetition_penalty"),
+            (json!({ "repeat_penalty": 101 }), "repeat_penalty"),
+            (json!({ "repeat_penalty": 1.1, "repetition_penalty": 1.2 }), "repetition_penalty"),
             (json!({ "seed": 1.5 }), "seed"),
             (json!({ "seed": 1e30 }), "seed"),
             (json!({ "max_tokens": 0 }), "max_tokens"),

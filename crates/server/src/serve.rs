@@ -41,6 +41,9 @@ pub enum ServeError {
         /// Where it would have listened.
         address: SocketAddr,
     },
+    /// A key without a character, which everyone knows: most often a variable that was to hold one and is not set.
+    #[error("an API key is empty: give one with --api-key or ONEBIT_API_KEY, or unset both to ask for none")]
+    EmptyKey,
     /// Another program listens there.
     #[error("{address} is taken by another program: choose another --port, or 0 for any that is free")]
     Taken {
@@ -89,6 +92,9 @@ where
 impl Server {
     /// Checks the options and listens.
     pub async fn bind(options: ServeOptions) -> Result<Self, ServeError> {
+        if options.api_keys.iter().any(|key| key.trim().is_empty()) {
+            return Err(ServeError::EmptyKey);
+        }
         let address = resolve(&options).await?;
         if !options.may_listen_on(address.ip()) {
             return Err(ServeError::NeedsKey { address });

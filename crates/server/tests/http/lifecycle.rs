@@ -81,6 +81,11 @@ fn where_it_listens() {
     let error = bind_error(ServeOptions { host: "0.0.0.0".into(), ..options() });
     assert!(matches!(error, ServeError::NeedsKey { .. }) && error.to_string().contains("--api-key"));
     assert!(matches!(bind_error(ServeOptions { host: "::".into(), ..options() }), ServeError::NeedsKey { .. }));
+    for keys in [vec![String::new()], vec!["good".into(), " ".into()]] {
+        let empty = bind_error(ServeOptions { host: "0.0.0.0".into(), api_keys: keys.clone(), ..options() });
+        assert!(matches!(empty, ServeError::EmptyKey), "{keys:?}: {empty}");
+        assert!(matches!(bind_error(ServeOptions { api_keys: keys, ..options() }), ServeError::EmptyKey));
+    }
     assert!(matches!(bind_error(ServeOptions { host: "not a host".into(), ..options() }), ServeError::Host { .. }));
     assert!(bind(ServeOptions { host: "0.0.0.0".into(), api_keys: vec!["k".into()], ..options() }).is_ok());
     assert!(bind(ServeOptions { host: "0.0.0.0".into(), allow_no_auth: true, ..options() }).is_ok());
