@@ -28,7 +28,7 @@ pub(crate) struct Built<'a> {
 
 pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let (arch, name) = Arch::find(checkpoint)?;
-    let settings = Settings::new(checkpoint, arch);
+    let settings = Settings::new(checkpoint, arch)?;
     let names = Names::new(checkpoint, arch, settings.tied(arch.hf)?);
     let vocabulary = settings.vocabulary(names.rows("token_embd.weight"))?;
     let context = settings.context()?;

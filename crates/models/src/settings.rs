@@ -35,9 +35,11 @@ pub(crate) struct Settings<'a> {
 type Read<T> = Result<Option<T>>;
 
 impl<'a> Settings<'a> {
-    pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch) -> Self {
+    /// # Errors
+    /// When something that should hold further settings is none: what it holds would be passed over in silence.
+    pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch) -> Result<Self> {
         let text = checkpoint.config.get("text_config").and_then(Value::as_object);
-        Self {
+        let settings = Self {
             checkpoint,
             gguf_name: arch.gguf.first().copied().unwrap_or_default(),
             configs: text.into_iter().chain([&checkpoint.config]).collect(),
@@ -45,7 +47,14 @@ impl<'a> Settings<'a> {
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
             unsayable: RefCell::default(),
+        };
+        for key in ["text_config", "rope_parameters", "rope_scaling"] {
+            let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
+            if let Some(value) = value {
+                return Err(settings.wrong(key, key, format!("should be an object, but is {}", short(value))));
+            }
         }
+        Ok(settings)
     }
 
     /// Whether the checkpoint is a GGUF file.
