@@ -85,11 +85,11 @@ fn fits(limits: &Limits, memory: &Memory, available: Option<usize>) -> Result<()
     let (what, flag) = if memory.weights > available {
         ("the model's weights and caches", "the model's size: a smaller one, or fewer bits per weight")
     } else if memory.kv >= rest / 2 {
-        ("the model with its key/value cache", "--context")
+        ("the model with its key/value cache", "--ctx-size")
     } else if memory.slots >= rest / 2 {
         ("the model with its sequences' states", "--parallel")
     } else {
-        ("the model with its scratch memory", "--batch")
+        ("the model with its scratch memory", "the tokens of one step (--parallel, --chunk)")
     };
     Err(DeviceError::Memory { what: what.into(), needed, available, flag })
 }
@@ -110,10 +110,10 @@ mod tests {
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(flag(memory, 164), "--context");
+        assert_eq!(flag(memory, 164), "--ctx-size");
         assert!(flag(memory, 99).starts_with("the model's size"));
         assert_eq!(flag(Memory { kv: 1, slots: 90, ..memory }, 120), "--parallel");
-        assert_eq!(flag(Memory { kv: 1, scratch: 90, ..memory }, 120), "--batch");
+        assert_eq!(flag(Memory { kv: 1, scratch: 90, ..memory }, 120), "the tokens of one step (--parallel, --chunk)");
         assert!(fits(&Limits { batch: 0, ..limits.clone() }, &memory, None).is_err());
         assert!(fits(&Limits { pages: usize::MAX, ..limits }, &memory, None).is_err());
     }

@@ -5,8 +5,10 @@ use crate::{
 };
 use serde_json::{Map, Value};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     io::Read,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -111,6 +113,26 @@ impl Checkpoint {
     /// Bytes of all tensors.
     pub fn bytes(&self) -> u64 {
         self.tensors.values().map(|t| t.stored_bytes() as u64).sum()
+    }
+
+    /// Whether `path` is one of the files that the checkpoint is read from, by whatever name: one with tensors, or one beside
+    /// safetensors that tells of the model (`.json`, `.jinja`).
+    pub fn is_read_from(&self, path: &Path) -> bool {
+        let id = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let Some(wanted) = id(path) else { return false };
+        let mut files: BTreeSet<&Path> = self.tensors.values().map(|t| t.file().path()).collect();
+        files.insert(&self.path);
+        if files.into_iter().any(|file| id(file) == Some(wanted)) {
+            return true;
+        }
+        let folder = if self.path.is_dir() { Some(self.path.as_path()) } else { self.path.parent() };
+        let beside = folder.filter(|_| self.source == Source::HuggingFace).and_then(|folder| fs::read_dir(folder).ok());
+        beside
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .any(|file| file.extension().is_some_and(|end| end == "json" || end == "jinja") && id(&file) == Some(wanted))
     }
 
     /// The text of a file that lies beside the weights (`tokenizer.json`, `chat_template.jinja`, ...): `None` where the

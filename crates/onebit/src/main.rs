@@ -8,8 +8,9 @@ mod failure;
 mod open;
 mod progress;
 mod speed;
+mod terminal;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Runs large language models on your own machine.
@@ -66,7 +67,9 @@ pub(crate) enum Loudness {
 
 fn main() -> ExitCode {
     // Rust ignores SIGPIPE, so `1bit list | head` would end in a panic; writers here see the error and `failure` makes it silent.
-    let cli = Cli::parse();
+    // A negative number is a value that an option may refuse by its range, or a prompt: not an option of its own.
+    let command = Cli::command().mut_subcommands(|c| c.allow_negative_numbers(true));
+    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
     let loudness = match (cli.quiet, cli.verbose) {
         (true, _) => Loudness::Quiet,
         (_, 0) => Loudness::Normal,

@@ -98,6 +98,14 @@ pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudne
     Ok(model)
 }
 
+/// Refuses to write to `out` where that is a file of the model that is read.
+pub(crate) fn not_over_itself(checkpoint: &Checkpoint, out: &Path) -> anyhow::Result<()> {
+    if checkpoint.is_read_from(out) {
+        return Err(Usage(format!("{}: is a file of the model itself; write to another one", out.display())).into());
+    }
+    Ok(())
+}
+
 /// What `1bit devices` tells of a device.
 #[derive(Serialize)]
 pub(crate) struct DeviceInfo {
@@ -197,7 +205,7 @@ pub(crate) fn engine_at(
 ) -> anyhow::Result<Loaded> {
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
-    let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer)?;
+    let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
     let mut model = model(&checkpoint, device, Loudness::Quiet)?;
     let wanted = context.ctx_size.map(|n| n as usize);
     if let Some(n) = wanted.filter(|n| *n > model.plan.context) {

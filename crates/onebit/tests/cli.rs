@@ -74,11 +74,84 @@ fn values_out_of_range_are_refused_by_name() {
         (vec!["logits", model, "--ids", "1", "--device", "toaster", "-o", "/dev/null"], "toaster"),
         (vec!["show", model, "--tensor", "nothing", "--npy", "/dev/null"], "nothing"),
         (vec!["convert", model, "/tmp/x.gguf", "--type", "Q99"], "Q99"),
+        (vec!["run", model, "hi", "-n", "-1"], "invalid value '-1' for '--max-tokens"),
+        (vec!["run", model, "hi", "--top-k", "-1"], "invalid value '-1' for '--top-k"),
+        (vec!["logits", model, "--ids", "-1", "-o", "/dev/null"], "invalid value '-1' for '--ids"),
+        (vec!["serve", "-m", model, "--api-key", "", "--port", "0"], "key is empty"),
+        (vec!["serve", "-m", model, "--host", "0.0.0.0", "--port", "0"], "--api-key"),
     ] {
         let o = run(&args);
         assert_eq!(o.status.code(), Some(2), "{args:?}: {}", said(&o));
         assert!(said(&o).contains(word), "{args:?}: {}", said(&o));
     }
+}
+
+/// Whatever writes a file leaves the model that it reads alone, by whatever name it is given.
+#[test]
+fn a_model_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("model");
+    std::fs::create_dir(&dir).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(fixture().join(name), dir.join(name)).unwrap();
+    }
+    let gguf = folder.path().join("m.gguf");
+    assert!(run(&["convert", path(&dir), path(&gguf)]).status.success());
+    let link = folder.path().join("link.gguf");
+    std::os::unix::fs::symlink(&gguf, &link).unwrap();
+    let hard = folder.path().join("hard.gguf");
+    std::fs::hard_link(&gguf, &hard).unwrap();
+    let roundabout = dir.join("../m.gguf");
+    let files = [&gguf, &dir.join("config.json"), &dir.join("model.safetensors")].map(|f| (f.clone(), std::fs::read(f).unwrap()));
+    let (model, weights, config) = (path(&dir), path(&files[2].0), path(&files[1].0));
+    let mut commands = vec![
+        vec!["convert", model, weights],
+        vec!["convert", model, config],
+        vec!["convert", weights, weights],
+        vec!["logits", model, "--ids", "1", "-o", weights],
+        vec!["show", model, "--tensor", "model.norm.weight", "--npy", weights],
+    ];
+    for out in [&gguf, &link, &hard, &roundabout] {
+        commands.push(vec!["logits", path(&gguf), "--ids", "1", "-o", path(out)]);
+        commands.push(vec!["show", path(&gguf), "--tensor", "output_norm.weight", "--npy", path(out)]);
+        commands.push(vec!["quantize", path(&gguf), path(out), "Q8_0"]);
+    }
+    for args in commands {
+        let o = run(&args);
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {}", said(&o));
+        assert!(said(&o).contains("is a file of the model itself"), "{args:?}: {}", said(&o));
+    }
+    for (file, bytes) in files {
+        assert_eq!(std::fs::read(&file).unwrap(), bytes, "{}", file.display());
+    }
+    // Beside it is fine, and so is to replace what was made before.
+    for _ in 0..2 {
+        let o = run(&["convert", model, path(&dir.join("m.gguf"))]);
+        assert!(o.status.success(), "{}", said(&o));
+    }
+}
+
+/// Names in a file reach the terminal as text.
+#[test]
+fn escape_sequences_of_a_file_are_not_sent_to_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let gguf = folder.path().join("m.gguf");
+    assert!(run(&["convert", path(&fixture()), path(&gguf)]).status.success());
+    let mut bytes = std::fs::read(&gguf).unwrap();
+    for (from, to) in [(&b"blk.0.ffn_up.weight"[..], &b"blk\x1b[31mn_up.weight"[..]), (b"general.name", b"general\x1bname")] {
+        let at = bytes.windows(from.len()).position(|w| w == from).unwrap();
+        bytes[at..at + from.len()].copy_from_slice(to);
+    }
+    std::fs::write(&gguf, bytes).unwrap();
+    for args in [
+        vec!["show", path(&gguf), "--all"],
+        vec!["show", path(&gguf), "--check"],
+        vec!["logits", path(&gguf), "--ids", "1", "-o", "/dev/null"],
+    ] {
+        let o = run(&args);
+        assert!(!o.stdout.contains(&0x1b) && !o.stderr.contains(&0x1b), "{args:?}: {}{}", out(&o), said(&o));
+    }
+    assert!(out(&run(&["show", path(&gguf), "--all"])).contains("blk\\u{1b}[31mn_up.weight"));
 }
 
 #[test]

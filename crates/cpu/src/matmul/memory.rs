@@ -69,7 +69,7 @@ pub(super) struct Memory {
 impl Memory {
     /// `len` zero bytes; `what` they are for is said when there are not so many.
     pub(super) fn zeroed(len: usize, what: impl FnOnce() -> String) -> Result<Self, DeviceError> {
-        let fail = || DeviceError::Memory { what: what(), needed: len, available: available().unwrap_or(0), flag: "--context" };
+        let fail = || DeviceError::Memory { what: what(), needed: len, available: available().unwrap_or(0), flag: "--ctx-size" };
         Self::take(len).ok_or_else(fail)
     }
     fn take(len: usize) -> Option<Self> {

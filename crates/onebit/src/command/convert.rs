@@ -18,6 +18,7 @@ pub(crate) struct Convert {
 impl Convert {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let checkpoint = open::checkpoint(&self.model, loudness)?;
+        open::not_over_itself(&checkpoint, &self.out)?;
         let ty = match &self.ty {
             None => None,
             Some(name) => Some(WeightType::by_name(name).ok_or_else(|| {

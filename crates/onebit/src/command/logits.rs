@@ -35,6 +35,7 @@ const CHUNK: usize = 256;
 impl Logits {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let checkpoint = open::checkpoint(&self.model, loudness)?;
+        open::not_over_itself(&checkpoint, &self.output)?;
         let ids = match &self.prompt {
             Some(text) => Tokenizer::from_checkpoint(&checkpoint)?.encode(text, Encode { add_special: true, parse_special: true }),
             None => self.ids.clone(),

@@ -4,7 +4,7 @@ use crate::{
     open::{self, DeviceArgs},
     progress,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use onebit_formats::Checkpoint;
 use onebit_plan::{Batch, Executable, Limits, Span};
 use onebit_text::{Encode, Tokenizer};
@@ -108,7 +108,15 @@ impl Perplexity {
             for (i, target) in ids[first..].iter().enumerate() {
                 let row = |logits: &[f32]| log_softmax(&logits[i * model.vocabulary..][..model.vocabulary]);
                 let p = row(&ours);
-                losses.push(-p[*target as usize]);
+                let loss = -p[*target as usize];
+                if !loss.is_finite() {
+                    let name = &self.model;
+                    bail!(
+                        "{name}: the logits after token {} are no numbers; `1bit show --check {name}` finds broken weights",
+                        start + first + i
+                    );
+                }
+                losses.push(loss);
                 if let Some(theirs) = &theirs {
                     let q = row(theirs);
                     base_losses.push(-q[*target as usize]);

@@ -67,6 +67,7 @@ impl Quantize {
             self.types.iter().map(|t| Override::parse(t)).collect::<Result<Vec<_>, _>>().map_err(|e| Usage(format!("--type: {e}")))?;
         let importance = self.imatrix.as_deref().map(Importance::read).transpose()?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
+        open::not_over_itself(&checkpoint, &self.out)?;
         let threads = self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |t| t as usize);
         let converted = converted(&checkpoint, &self.out, loudness)?;
         let checkpoint = converted.as_ref().unwrap_or(&checkpoint);

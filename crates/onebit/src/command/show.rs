@@ -1,4 +1,4 @@
-use crate::{Loudness, check, failure::Usage, open, progress};
+use crate::{Loudness, check, failure::Usage, open, progress, terminal::Plain};
 use onebit_formats::{Checkpoint, Meta, Source, Tensor, npy};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, io::Write, path::PathBuf};
@@ -35,9 +35,10 @@ impl Show {
             return self.check(&checkpoint, loudness);
         }
         if let (Some(name), Some(path)) = (&self.tensor, &self.npy) {
+            open::not_over_itself(&checkpoint, path)?;
             return write_tensor(&checkpoint, name, path);
         }
-        let mut out = std::io::stdout().lock();
+        let mut out = Plain(std::io::stdout().lock());
         if self.plan {
             let model = onebit_models::load(&checkpoint)?;
             if self.json {
@@ -119,7 +120,7 @@ impl Show {
         let bar = progress::bar(loudness, "checking", checkpoint.bytes());
         let found = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));
         bar.finish_and_clear();
-        let mut out = std::io::stdout().lock();
+        let mut out = Plain(std::io::stdout().lock());
         if self.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
         } else {
