@@ -55,6 +55,7 @@ impl Imatrix {
         let text =
             std::fs::read_to_string(&self.text).with_context(|| self.text.display().to_string()).map_err(|e| Usage(format!("{e:#}")))?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
+        open::not_over_itself(&checkpoint, &self.output)?;
         let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
         let tokens = tokenizer.encode(&text, Encode { add_special: true, parse_special: false });
         // Where the vocabulary begins every text with a token, every window begins with it.

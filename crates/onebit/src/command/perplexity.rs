@@ -112,7 +112,7 @@ impl Perplexity {
                 if !loss.is_finite() {
                     let name = &self.model;
                     bail!(
-                        "{name}: the logits after token {} are no numbers; `1bit show --check {name}` finds broken weights",
+                        "{name}: the logits for token {} are no numbers; `1bit show --check {name}` finds broken weights",
                         start + first + i
                     );
                 }
