@@ -120,7 +120,7 @@ impl Checkpoint {
     pub fn is_read_from(&self, path: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
         let Some(wanted) = id(path) else { return false };
-        let mut files: BTreeSet<&Path> = self.tensors.values().map(|t| t.file().path()).collect();
+        let mut files: BTreeSet<&Path> = self.tensors.values().flat_map(Tensor::paths).collect();
         files.insert(&self.path);
         if files.into_iter().any(|file| id(file) == Some(wanted)) {
             return true;

@@ -157,6 +157,13 @@ impl Tensor {
             Data::Rows(rows) => rows.stored().first().map_or(Path::new(""), Self::path),
         }
     }
+    /// All files that hold bytes of it.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        match &self.data {
+            Data::File { file, .. } => vec![file.path()],
+            Data::Rows(rows) => rows.stored().iter().flat_map(Self::paths).collect(),
+        }
+    }
     /// Names of the tensors of the file that hold it.
     pub fn stored_names(&self) -> Vec<&str> {
         match &self.data {
