@@ -66,6 +66,28 @@ fn attention_with_window_softcap_and_sinks() -> Outcome {
     agrees("sinks", 48, &[], (70, 9), |g, x| attend(g, x, &spec))
 }
 
+#[test]
+fn attention_with_linear_biases() -> Outcome {
+    for (heads, kv_heads) in [(6, 2), (20, 1)] {
+        let slopes = (0..heads).map(|h| 0.5 / (h + 1) as f32).collect();
+        let spec = AttentionSpec { alibi: Some(slopes), ..AttentionSpec::causal(heads, kv_heads, 16) };
+        agrees(&format!("linear biases of {heads} heads"), 48, &[], (300, 9), |g, x| attend(g, x, &spec))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn positions() -> Outcome {
+    let frequencies = Rope::frequencies(1e4, 50);
+    agrees("positions", 50, &[], (40, 5), |g, x| {
+        let learned = g.embed_position("position_embd", 50, 2);
+        let x = g.add(x, learned);
+        let sines = g.sinusoid(frequencies.clone(), 1);
+        let x = g.add(x, sines);
+        attend(g, x, &AttentionSpec::causal(2, 1, 16))
+    })
+}
+
 /// More keys than one range holds, so that threads share the keys of a single token.
 #[test]
 fn attention_over_many_keys() -> Outcome {
@@ -239,11 +261,13 @@ fn attention_to_chosen_tokens() -> Outcome {
 
 #[test]
 fn norms_slices_and_functions() -> Outcome {
-    let biases = ["ln.bias", "lin.bias", "gate.bias", "up.bias", "shift.bias"];
+    let biases = ["ln.bias", "ln_head.bias", "ln_group.bias", "lin.bias", "gate.bias", "up.bias", "shift.bias"];
     agrees("row ops", 50, &biases, (30, 4), |g, x| {
         let y = g.layer_norm(x, "ln", 1e-5);
         let y = g.linear(y, "lin", 75);
         let y = g.head_norm(y, "head_norm", 25, 1e-6);
+        let y = g.head_layer_norm(y, "ln_head", 15, 1e-5);
+        let y = g.group_layer_norm(y, "ln_group", 5, 1e-5);
         let z = g.slice(y, 3, 5, 11);
         let z = g.with_weight(z, Binary::Add, "shift.bias");
         let z = g.with_weight(z, Binary::Mul, "factor");
@@ -255,7 +279,7 @@ fn norms_slices_and_functions() -> Outcome {
         let sums = g.sum(z, 1, 3);
         let sums = g.repeat(sums, 11, 3);
         let z = g.add(z, sums);
-        let z = g.plain_layer_norm(z, 1e-5);
+        let z = g.plain_layer_norm(z, 11, 1e-5);
         let z = g.clamp(z, 0.8);
         let z = g.position_scale(z, 0.3, 4, 1);
         let z = g.xielu(z, Xielu { x: z, alpha_p: 0.8, alpha_n: 1.1, beta: 0.5, eps: -1e-6, out: z });

@@ -20,6 +20,7 @@ pub mod safetensors;
 mod schemes;
 mod sigbus;
 mod tensor;
+mod transposed;
 
 pub use checkpoint::{Checkpoint, Source};
 pub use error::Error;

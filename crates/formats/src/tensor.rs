@@ -1,4 +1,4 @@
-use crate::Mapping;
+use crate::{Mapping, transposed::Transposed};
 use onebit_quants::WeightType;
 use std::{borrow::Cow, fmt, path::Path, sync::Arc};
 
@@ -46,6 +46,14 @@ impl Tensor {
         let same = shape.iter().product::<usize>() == self.values() && shape.last() == self.shape.last();
         let possible = same || self.in_file().is_some() && self.ty.block_values() == 1 && shape.iter().product::<usize>() == self.values();
         possible.then(|| Self { shape, ..self.clone() })
+    }
+    /// The transposes of `matrices` matrices that the tensor holds one below the other, made row by row when they are read. `None` where
+    /// rows do not divide so, or values are stored in blocks.
+    pub fn transposed(&self, matrices: usize) -> Option<Self> {
+        let (rows, columns) = (self.rows().checked_div(matrices)?, self.columns());
+        let possible = self.rows() == rows * matrices && self.in_file().is_some() && self.ty.block_values() == 1;
+        let view = Transposed { of: [self.clone()], columns: rows };
+        possible.then(|| Self::made(self.name.clone(), self.ty, vec![matrices, columns, rows], Arc::new(view)))
     }
     /// The same under another name.
     pub(crate) fn renamed(self, name: String) -> Self {

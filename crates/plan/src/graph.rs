@@ -164,6 +164,11 @@ impl<'a> Graph<'a> {
         self.plan.vocabulary
     }
 
+    /// Tokens of the longest sequence that the model was made for.
+    pub fn context(&self) -> usize {
+        self.plan.context
+    }
+
     /// Numbers in a row of `v`.
     pub fn width(&self, v: Value) -> usize {
         self.plan.value(v).width

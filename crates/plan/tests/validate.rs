@@ -4,9 +4,9 @@ use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
     StateId, Value, ValueInfo, WeightId, WeightInfo,
     ops::{
-        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, Lightning, Linear, NgramEmbed,
-        NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Slice, SparseAttention, Sum, Taps, Transpose,
-        WeightedBinary, Wkv,
+        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning, Linear, Lookup,
+        NgramEmbed, NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid, Slice, SparseAttention,
+        Sum, Taps, Transpose, WeightedBinary, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -30,7 +30,7 @@ impl Build {
             context: 16,
         });
         let (weight, out) = (b.weight(&[6, 8]), b.value(8));
-        b.op(Embed { weight, scale: 1.0, out });
+        b.op(Embed { weight, by: Lookup::Token, scale: 1.0, out });
         b
     }
     fn value(&mut self, width: usize) -> Value {
@@ -87,6 +87,13 @@ fn row_ops() {
         Build::with(4, |b, out| Linear { x: X, weight: b.weight(shape), bias: Some(b.weight(bias)), out })
     };
     let norm = |dim, shape: &[usize]| Build::with(8, |b, out| RmsNorm { x: X, weight: Some(b.weight(shape)), dim, eps: 0.0, out });
+    let layer_norm = |dim, weight: &[usize], bias: &[usize]| {
+        Build::with(8, |b, out| LayerNorm { x: X, weight: Some(b.weight(weight)), bias: Some(b.weight(bias)), dim, eps: 0.0, out })
+    };
+    let position = |offset, shape: &[usize]| {
+        Build::with(8, |b, out| Embed { weight: b.weight(shape), by: Lookup::Position { offset }, scale: 1.0, out })
+    };
+    let sinusoid = |n: usize| Build::with(8, |_, out| Sinusoid { frequencies: vec![1.0; n], offset: 0, out });
     let rope = |head, pairs| {
         let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0, longer: None };
         Build::with(8, |_, out| ApplyRope { x: X, head, rope, shift: 0, out })
@@ -127,6 +134,21 @@ fn row_ops() {
         ("", concat(2, 16)),
         ("3 does not divide 8", concat(3, 16)),
         ("the output is 12 wide, but should be 16", concat(1, 12)),
+        ("", layer_norm(4, &[4], &[4])),
+        ("", layer_norm(4, &[2, 4], &[2, 4])),
+        ("`w2` has shape [3, 4], but the configuration asks for [2, 4]", layer_norm(4, &[4], &[3, 4])),
+        ("3 does not divide 8", layer_norm(3, &[3], &[3])),
+        ("0 does not divide 8", layer_norm(0, &[0], &[0])),
+        ("`w1` has shape [8], but the configuration asks for [4]", layer_norm(4, &[8], &[4])),
+        ("`w2` has shape [8], but the configuration asks for [4]", layer_norm(4, &[4], &[8])),
+        ("", position(2, &[18, 8])),
+        ("", position(2, &[20, 8])),
+        ("`w1` has shape [17, 8], but the configuration asks for [18, 8]", position(2, &[17, 8])),
+        ("`w1` has shape [18, 7], but the configuration asks for [18, 8]", position(2, &[18, 7])),
+        ("`w1` has shape [18], but the configuration asks for [18, 8]", position(2, &[18])),
+        ("asks for [18446744073709551615, 8]", position(usize::MAX, &[18, 8])),
+        ("", sinusoid(4)),
+        ("the output is 8 wide, but should be 6", sinusoid(3)),
         ("", rope(4, 2)),
         ("rotary dimension 6 is larger than the head, 4", rope(4, 3)),
         ("3 does not divide 8", rope(3, 1)),
@@ -200,6 +222,7 @@ fn attention() {
         mask: Mask::Causal,
         softcap: None,
         sinks: None,
+        alibi: None,
         out: X,
     };
     let with = |heads: usize, kv_heads: usize, key: usize, state: State, sinks: Option<&[usize]>| {
@@ -209,8 +232,11 @@ fn attention() {
         })
     };
     let kv = |heads| State::Kv { heads, key: 4, value: 4, window: None };
+    let slopes = |n: usize| Build::with(8, |b, out| Attention { state: b.state(kv(2)), alibi: Some(vec![0.5; n]), out, ..good.clone() });
     hold(&[
         ("", with(2, 2, 4, kv(2), Some(&[2]))),
+        ("", slopes(2)),
+        ("there are 3 slopes for 2 heads", slopes(3)),
         ("0 does not divide 2", with(2, 0, 4, kv(2), None)),
         ("2 does not divide 3", with(3, 2, 4, kv(2), None)),
         ("q is 8 wide, but should be 16", with(4, 2, 4, kv(2), None)),

@@ -151,8 +151,9 @@ impl Interpreter {
         Held::Numbers(match op {
             Op::Embed(e) => {
                 let width = self.plan.value(e.out).width;
-                let look_up =
-                    |r: &Row<'_>| self.weight(e.weight)[r.token as usize * width..][..width].iter().map(|x| x * e.scale).collect();
+                let table = self.weight(e.weight);
+                let row = |r: &Row<'_>| e.by.row(r.token, r.position, table.len() / width);
+                let look_up = |r: &Row<'_>| table[row(r) * width..][..width].iter().map(|x| x * e.scale).collect();
                 rows.iter().map(look_up).collect()
             }
             Op::Linear(l) => {
@@ -160,7 +161,7 @@ impl Interpreter {
                 each(l.x, &|x| ops::linear(self.weight(l.weight), self.optional(l.bias), x))
             }
             Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
-            Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.eps)),
+            Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.dim, n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
             Op::ApplyRope(a) => {
                 of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.position as i64 + i64::from(a.shift))).collect()
@@ -300,6 +301,7 @@ impl Interpreter {
                 inner.iter().for_each(|(expert, h)| self.see(e.down, *expert, h));
                 out
             }
+            Op::Sinusoid(s) => rows.iter().map(|r| ops::sinusoid(&s.frequencies, r.position + s.offset)).collect(),
             Op::Select(s) => {
                 let mut out = vec![];
                 let mut end = 0;

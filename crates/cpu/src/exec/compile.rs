@@ -38,6 +38,7 @@ use crate::{
         scan::{self, Recurrence, Scan},
         select::Select,
         selective_scan::{self, SelectiveScan},
+        sinusoid::Sinusoid,
         slice::Slice,
         sum::Sum,
         transpose::Transpose,
@@ -242,7 +243,7 @@ impl Compiler<'_> {
             Op::Linear(_) => unreachable!("products are in groups"),
             Op::Embed(e) => {
                 let table = self.parts.weights.table(e.weight)?;
-                self.row_op(op, inputs, Embed { table, scale: e.scale })
+                self.row_op(op, inputs, Embed { table, by: e.by, scale: e.scale })
             }
             Op::RmsNorm(n) => {
                 let weight = self.parts.weights.some_vector(n.weight)?;
@@ -250,7 +251,7 @@ impl Compiler<'_> {
             }
             Op::LayerNorm(n) => {
                 let (weight, bias) = (self.parts.weights.some_vector(n.weight)?, self.parts.weights.some_vector(n.bias)?);
-                self.row_op(op, inputs, Layer { weight, bias, eps: n.eps, isa })
+                self.row_op(op, inputs, Layer { weight, bias, dim: n.dim, eps: n.eps, isa })
             }
             Op::L2Norm(n) => self.row_op(op, inputs, L2 { dim: n.dim, eps: n.eps, isa }),
             Op::ApplyRope(r) => self.rope(op, inputs, r),
@@ -367,6 +368,7 @@ impl Compiler<'_> {
                 self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, scale: r.scale })
             }
             Op::Experts(e) => self.mixture(e),
+            Op::Sinusoid(s) => self.row_op(op, inputs, Sinusoid { frequencies: s.frequencies.clone(), offset: s.offset }),
             Op::Select(s) => {
                 let (x, out) = (self.value(s.x)?, self.value(s.out)?);
                 self.together("select", Select { x, out });
@@ -462,7 +464,7 @@ impl Compiler<'_> {
         let inputs = vec![self.value(a.k)?, self.value(a.v)?];
         self.append(&cache, inputs);
         let sinks = self.parts.weights.some_vector(a.sinks)?;
-        let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks };
+        let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks, alibi: a.alibi.clone() };
         let (q, out) = (self.value(a.q)?, self.value(a.out)?);
         self.together("attention", Attend { cache, settings, q, out, scratch, counter: Counter::new(), isa });
         Ok(())

@@ -1,8 +1,8 @@
-//! Rows of a table, by token.
+//! Rows of a table, by token or position.
 
 use super::{Row, RowOp};
 use crate::{exec::step::StepView, matmul::Matrix};
-use onebit_plan::Weight;
+use onebit_plan::{Weight, ops::Lookup};
 use std::{cell::RefCell, sync::Arc};
 
 /// Where the table is.
@@ -15,6 +15,7 @@ pub(crate) enum Table {
 
 pub(crate) struct Embed {
     pub(crate) table: Table,
+    pub(crate) by: Lookup,
     pub(crate) scale: f32,
 }
 
@@ -24,6 +25,12 @@ thread_local! {
 }
 
 impl Table {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Packed(matrix) => matrix.rows(),
+            Self::File(weight) => weight.rows(),
+        }
+    }
     /// Decodes a row.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
         match self {
@@ -38,7 +45,7 @@ impl Table {
 
 impl RowOp for Embed {
     fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
-        self.table.row(row.id as usize, out);
+        self.table.row(self.by.row(row.id, row.position, self.table.rows()), out);
         if self.scale != 1.0 {
             out.iter_mut().for_each(|o| *o *= self.scale);
         }

@@ -31,6 +31,7 @@ pub(crate) mod scan;
 pub(crate) mod select;
 pub(crate) mod selective_scan;
 pub(crate) mod simd;
+pub(crate) mod sinusoid;
 pub(crate) mod slice;
 pub(crate) mod sum;
 pub(crate) mod transpose;

@@ -21,12 +21,17 @@ pub(crate) struct Rms {
 impl RowOp for Rms {
     fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
         for (n, (x, out)) in inputs[0].chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim)).enumerate() {
-            let weight = self.weight.as_deref().map(|w| if w.len() > self.dim { &w[n * self.dim..] } else { w });
+            let weight = of_run(&self.weight, n, self.dim);
             let mean = dispatch(self.isa, Sum { x, shift: 0.0, square: true }) / self.dim as f32;
             let scale = 1.0 / (mean + self.eps).sqrt();
             dispatch(self.isa, Affine { x, shift: 0.0, scale, weight, bias: None, out });
         }
     }
+}
+
+/// The weight of run `n`.
+fn of_run(weight: &Option<Arc<[f32]>>, n: usize, dim: usize) -> Option<&[f32]> {
+    weight.as_deref().map(|w| if w.len() > dim { &w[n * dim..] } else { w })
 }
 
 /// `x / sqrt(sum(x^2) + eps)` over runs of `dim`.
@@ -46,22 +51,24 @@ impl RowOp for L2 {
     }
 }
 
-/// `(x - mean) / sqrt(variance + eps) * weight + bias` over the row.
+/// `(x - mean) / sqrt(variance + eps) * weight + bias` over runs of `dim`, with one weight for all runs or one for each.
 pub(crate) struct Layer {
     pub(crate) weight: Option<Arc<[f32]>>,
     pub(crate) bias: Option<Arc<[f32]>>,
+    pub(crate) dim: usize,
     pub(crate) eps: f32,
     pub(crate) isa: Isa,
 }
 
 impl RowOp for Layer {
     fn run(&self, _: &StepView<'_>, _: Row, inputs: &[&[f32]], out: &mut [f32]) {
-        let x = inputs[0];
-        let mean = dispatch(self.isa, Sum { x, shift: 0.0, square: false }) / x.len() as f32;
-        let variance = dispatch(self.isa, Sum { x, shift: mean, square: true }) / x.len() as f32;
-        let scale = 1.0 / (variance + self.eps).sqrt();
-        let (weight, bias) = (self.weight.as_deref(), self.bias.as_deref());
-        dispatch(self.isa, Affine { x, shift: mean, scale, weight, bias, out });
+        for (n, (x, out)) in inputs[0].chunks_exact(self.dim).zip(out.chunks_exact_mut(self.dim)).enumerate() {
+            let mean = dispatch(self.isa, Sum { x, shift: 0.0, square: false }) / self.dim as f32;
+            let variance = dispatch(self.isa, Sum { x, shift: mean, square: true }) / self.dim as f32;
+            let scale = 1.0 / (variance + self.eps).sqrt();
+            let (weight, bias) = (of_run(&self.weight, n, self.dim), of_run(&self.bias, n, self.dim));
+            dispatch(self.isa, Affine { x, shift: mean, scale, weight, bias, out });
+        }
     }
 }
 

@@ -167,7 +167,7 @@ impl Decoder {
         match self.norm {
             Norm::Rms => g.rms_norm(x, name, self.eps),
             Norm::Layer => g.layer_norm(x, name, self.eps),
-            Norm::PlainLayer => g.plain_layer_norm(x, self.eps),
+            Norm::PlainLayer => g.plain_layer_norm(x, self.width, self.eps),
         }
     }
 

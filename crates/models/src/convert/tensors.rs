@@ -22,8 +22,7 @@ enum Values<'a> {
 }
 
 /// Matrices that llama.cpp reads as F32 only.
-const ALWAYS_F32: [&str; 6] =
-    [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", ".ssm_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight"];
+const ALWAYS_F32: [&str; 6] = [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", "_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight"];
 
 /// All tensors, in the plan's order. What cannot be stored as `wanted` is stored as F16, which the remarks tell.
 pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks: &mut Vec<String>) -> Result<Vec<Stored<'a>>> {

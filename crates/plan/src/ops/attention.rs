@@ -41,6 +41,9 @@ pub struct Attention {
     pub softcap: Option<f32>,
     /// One logit for each query head that takes part in the softmax and carries no value (gpt-oss).
     pub sinks: Option<WeightId>,
+    /// For each query head, what is added to the scaled scores for each position further on: `slope (t - position)`
+    /// (Press et al. 2021, arXiv:2108.12409).
+    pub alibi: Option<Vec<f32>>,
     /// The output, `heads * value`.
     pub out: Value,
 }
@@ -68,6 +71,11 @@ impl Operator for Attention {
         c.expect("v", c.width(self.v), self.kv_heads * self.value)?;
         c.expect("the output", c.out(), self.heads * self.value)?;
         c.shape(self.sinks, &[self.heads])?;
+        if let Some(slopes) = &self.alibi {
+            if slopes.len() != self.heads {
+                return c.fail(format!("there are {} slopes for {} heads", slopes.len(), self.heads));
+            }
+        }
         match c.plan.state(self.state) {
             State::Kv { heads, key, value, .. } if (*heads, *key, *value) == (self.kv_heads, self.key, self.value) => Ok(()),
             other => c.fail(format!("the state is {other:?}")),
@@ -94,22 +102,50 @@ pub struct AttentionSpec {
     pub softcap: Option<f32>,
     /// Name of the sinks' vector.
     pub sinks: Option<&'static str>,
+    /// The slopes of linear biases.
+    pub alibi: Option<Vec<f32>>,
 }
 
 impl AttentionSpec {
     /// Causal attention with the usual scale, `1 / sqrt(head)`.
     pub fn causal(heads: usize, kv_heads: usize, head: usize) -> Self {
-        Self { heads, kv_heads, key: head, value: head, scale: 1.0 / (head as f32).sqrt(), mask: Mask::Causal, softcap: None, sinks: None }
+        Self {
+            heads,
+            kv_heads,
+            key: head,
+            value: head,
+            scale: 1.0 / (head as f32).sqrt(),
+            mask: Mask::Causal,
+            softcap: None,
+            sinks: None,
+            alibi: None,
+        }
     }
 }
 
 impl Graph<'_> {
     /// Attention over the sequence so far, with a cache of its own.
     pub fn attention(&mut self, q: Value, k: Value, v: Value, spec: &AttentionSpec) -> Value {
-        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks } = spec;
+        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks, ref alibi } = spec;
+        let alibi = alibi.clone();
         let window = if let Mask::Window(n) = mask { Some(n) } else { None };
         let state = self.new_state(State::Kv { heads: kv_heads, key, value, window });
         let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
-        self.op(heads * value, Some(q), |out| Attention { q, k, v, state, heads, kv_heads, key, value, scale, mask, softcap, sinks, out })
+        self.op(heads * value, Some(q), |out| Attention {
+            q,
+            k,
+            v,
+            state,
+            heads,
+            kv_heads,
+            key,
+            value,
+            scale,
+            mask,
+            softcap,
+            sinks,
+            alibi,
+            out,
+        })
     }
 }

@@ -2,11 +2,36 @@ use super::{Check, Operator};
 use crate::{Graph, Result, Value, WeightId};
 use serde::Serialize;
 
-/// `out = scale * weight[token]`: the row of a table `[vocabulary, width]` for the token.
+/// What chooses the row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Lookup {
+    /// The token, in a table `[vocabulary, width]`.
+    Token,
+    /// The token's position plus `offset`, in a table of at least so many rows as the context has tokens (Gehring et al. 2017,
+    /// arXiv:1705.03122). Positions beyond the table read its last row.
+    Position {
+        /// Added to the position.
+        offset: usize,
+    },
+}
+
+impl Lookup {
+    /// The row of a table of `rows`.
+    pub fn row(self, token: u32, position: usize, rows: usize) -> usize {
+        match self {
+            Self::Token => token as usize,
+            Self::Position { offset } => position.saturating_add(offset).min(rows.saturating_sub(1)),
+        }
+    }
+}
+
+/// `out = scale * weight[row]`: a row of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Embed {
     /// The table.
     pub weight: WeightId,
+    /// Which row.
+    pub by: Lookup,
     /// A factor (Gemma); 1 for most.
     pub scale: f32,
     /// The output.
@@ -15,7 +40,10 @@ pub struct Embed {
 
 impl Operator for Embed {
     fn name(&self) -> &'static str {
-        "embed"
+        match self.by {
+            Lookup::Token => "embed",
+            Lookup::Position { .. } => "embed_position",
+        }
     }
     fn output(&self) -> Value {
         self.out
@@ -27,7 +55,16 @@ impl Operator for Embed {
         vec![self.weight]
     }
     fn check(&self, c: &Check<'_>) -> Result<()> {
-        c.shape(self.weight, &[c.plan.vocabulary, c.out()])
+        match self.by {
+            Lookup::Token => c.shape(self.weight, &[c.plan.vocabulary, c.out()]),
+            Lookup::Position { offset } => {
+                let rows = c.plan.context.saturating_add(offset);
+                match c.plan.weight(self.weight).shape[..] {
+                    [found, _] if found >= rows => c.shape(self.weight, &[found, c.out()]),
+                    _ => c.shape(self.weight, &[rows, c.out()]),
+                }
+            }
+        }
     }
 }
 
@@ -35,6 +72,12 @@ impl Graph<'_> {
     /// The tokens' rows of the table `name`, which is `width` wide.
     pub fn embed(&mut self, name: &str, width: usize, scale: f32) -> Value {
         let weight = self.weight(&format!("{name}.weight"), &[self.vocabulary(), width]);
-        self.op(width, None, |out| Embed { weight, scale, out })
+        self.op(width, None, |out| Embed { weight, by: Lookup::Token, scale, out })
+    }
+
+    /// The row of the table `name`, which is `width` wide, for each token's position plus `offset`.
+    pub fn embed_position(&mut self, name: &str, width: usize, offset: usize) -> Value {
+        let weight = self.weight(&format!("{name}.weight"), &[self.context() + offset, width]);
+        self.op(width, None, |out| Embed { weight, by: Lookup::Position { offset }, scale: 1.0, out })
     }
 }

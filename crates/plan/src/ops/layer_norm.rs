@@ -1,16 +1,18 @@
 use super::{Check, Operator};
-use crate::{Graph, Result, Value, WeightId};
+use crate::{Error, Graph, Result, Value, WeightId};
 use serde::Serialize;
 
-/// `out = (x - mean) / sqrt(variance + eps) * weight + bias` over the row (Ba et al. 2016, arXiv:1607.06450).
+/// `out = (x - mean) / sqrt(variance + eps) * weight + bias` over each run of `dim` numbers (Ba et al. 2016, arXiv:1607.06450).
 #[derive(Clone, Debug, Serialize)]
 pub struct LayerNorm {
     /// The input.
     pub x: Value,
-    /// `[x]`.
+    /// `[dim]`, or `[runs, dim]` where each run has its own.
     pub weight: Option<WeightId>,
-    /// `[x]`.
+    /// In the same way.
     pub bias: Option<WeightId>,
+    /// Numbers that are normalised together; divides the width.
+    pub dim: usize,
     /// Added to the variance.
     pub eps: f32,
     /// The output, as wide as `x`.
@@ -31,23 +33,44 @@ impl Operator for LayerNorm {
         [self.weight, self.bias].into_iter().flatten().collect()
     }
     fn check(&self, c: &Check<'_>) -> Result<()> {
-        c.shape(self.weight, &[c.width(self.x)])?;
-        c.shape(self.bias, &[c.width(self.x)])?;
+        c.divides("norm", self.dim, c.width(self.x))?;
+        let shape = [c.width(self.x) / self.dim, self.dim];
+        for it in [self.weight, self.bias].into_iter().flatten() {
+            let own = c.plan.weight(it).shape.len() > 1;
+            c.shape(it, if own { &shape } else { &shape[1..] })?;
+        }
         c.as_wide_as(self.x)
     }
 }
 
 impl Graph<'_> {
-    /// LayerNorm with the weight and, where there is one, the bias `name`.
+    /// LayerNorm of the whole row with the weight and, where there is one, the bias `name`.
     pub fn layer_norm(&mut self, x: Value, name: &str, eps: f32) -> Value {
-        let width = self.width(x);
-        let weight = Some(self.weight(&format!("{name}.weight"), &[width]));
-        let bias = self.optional_weight(&format!("{name}.bias"), &[width]);
-        self.op(width, Some(x), |out| LayerNorm { x, weight, bias, eps, out })
+        self.head_layer_norm(x, name, self.width(x), eps)
     }
 
-    /// LayerNorm without weight and bias.
-    pub fn plain_layer_norm(&mut self, x: Value, eps: f32) -> Value {
-        self.op(self.width(x), Some(x), |out| LayerNorm { x, weight: None, bias: None, eps, out })
+    /// LayerNorm of each run of `dim` numbers with the weight and, where there is one, the bias `name`.
+    pub fn head_layer_norm(&mut self, x: Value, name: &str, dim: usize, eps: f32) -> Value {
+        let weight = Some(self.weight(&format!("{name}.weight"), &[dim]));
+        let bias = self.optional_weight(&format!("{name}.bias"), &[dim]);
+        self.op(self.width(x), Some(x), |out| LayerNorm { x, weight, bias, dim, eps, out })
+    }
+
+    /// LayerNorm of each of `runs` runs, which have weights of their own.
+    pub fn group_layer_norm(&mut self, x: Value, name: &str, runs: usize, eps: f32) -> Value {
+        let width = self.width(x);
+        if runs == 0 || !width.is_multiple_of(runs) {
+            self.fail(Error::invalid(format!("{runs} runs of `{name}` do not divide {width} numbers")));
+            return x;
+        }
+        let dim = width / runs;
+        let weight = Some(self.weight(&format!("{name}.weight"), &[runs, dim]));
+        let bias = self.optional_weight(&format!("{name}.bias"), &[runs, dim]);
+        self.op(width, Some(x), |out| LayerNorm { x, weight, bias, dim, eps, out })
+    }
+
+    /// LayerNorm of each run of `dim` numbers without weight and bias.
+    pub fn plain_layer_norm(&mut self, x: Value, dim: usize, eps: f32) -> Value {
+        self.op(self.width(x), Some(x), |out| LayerNorm { x, weight: None, bias: None, dim, eps, out })
     }
 }

@@ -31,6 +31,7 @@ mod route;
 mod scale;
 mod select;
 mod selective_scan;
+mod sinusoid;
 mod slice;
 mod sparse_attention;
 mod sum;
@@ -45,7 +46,7 @@ pub use causal_conv::{CausalConv, Taps};
 pub use clamp::Clamp;
 pub use concat::Concat;
 pub use elementwise::{Elementwise, Function};
-pub use embed::Embed;
+pub use embed::{Embed, Lookup};
 pub use experts::Experts;
 pub use gated_delta::GatedDelta;
 pub use glu::Glu;
@@ -66,6 +67,7 @@ pub use route::{Route, Score};
 pub use scale::Scale;
 pub use select::Select;
 pub use selective_scan::{Scan, SelectiveScan};
+pub use sinusoid::Sinusoid;
 pub use slice::Slice;
 pub use sparse_attention::SparseAttention;
 pub use sum::Sum;
@@ -145,7 +147,7 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
+    Embed Sinusoid Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
     NgramEmbed Index SparseAttention Sum
 }

@@ -49,7 +49,13 @@ pub(crate) fn l2_norm(x: &[f32], dim: usize, eps: f32) -> Vec<f32> {
     out
 }
 
-pub(crate) fn layer_norm(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, eps: f32) -> Vec<f32> {
+pub(crate) fn layer_norm(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, dim: usize, eps: f32) -> Vec<f32> {
+    let of_run = |all: Option<&'_ [f32]>, n: usize| all.map(|w| if w.len() > dim { w[n * dim..][..dim].to_vec() } else { w.to_vec() });
+    let one = |(n, run)| layer_norm_of_run(run, of_run(weight, n).as_deref(), of_run(bias, n).as_deref(), eps);
+    x.chunks_exact(dim).enumerate().flat_map(one).collect()
+}
+
+fn layer_norm_of_run(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, eps: f32) -> Vec<f32> {
     let n = x.len() as f64;
     let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
     let variance = x.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n;
@@ -76,6 +82,11 @@ pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: i64) -> Vec<f3
     out
 }
 
+pub(crate) fn sinusoid(frequencies: &[f32], position: usize) -> Vec<f32> {
+    let angles = || frequencies.iter().map(|f| f64::from(position as f32 * f));
+    angles().map(f64::sin).chain(angles().map(f64::cos)).map(|x| x as f32).collect()
+}
+
 /// Keys and values of the sequence so far, the row's own among them: `key(t)` is `[kv_heads, key]` at position `t`.
 pub(crate) trait Past {
     fn key(&self, position: usize) -> &[f32];
@@ -92,7 +103,8 @@ pub(crate) fn attention(op: &Attention, q: &[f32], past: &dyn Past, sinks: Optio
         let kv_head = h / (op.heads / op.kv_heads);
         let score = |t: usize| {
             let s = dot(q, &past.key(t)[kv_head * op.key..][..op.key]) * f64::from(op.scale);
-            op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh())
+            let s = op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh());
+            op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * (position - t) as f64)
         };
         let scores: Vec<f64> = (first..=position).map(score).collect();
         let sink = sinks.map(|s| f64::from(s[h]));

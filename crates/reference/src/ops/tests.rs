@@ -30,11 +30,12 @@ fn rows_are_rounded() {
 #[test]
 fn norms() {
     let (x, w, b) = (v(4, 1.0), v(4, 2.0), v(4, 3.0));
-    close(&layer_norm(&x, Some(&w), Some(&b), 1e-5), &[0.65361918, -0.11154482, -0.97838289, 0.42201513]);
+    close(&layer_norm(&x, Some(&w), Some(&b), 4, 1e-5), &[0.65361918, -0.11154482, -0.97838289, 0.42201513]);
     close(&rms_norm(&x, Some(&w[..2]), 2, 1e-5), &[0.83200333, 0.4608493, 1.2834831, 0.03713539]);
     close(&l2_norm(&x, 2, 1e-6), &[0.64700337, 0.76248675, 0.99810954, 0.061442366]);
     // From NumPy 2.4 in f64.
-    close(&layer_norm(&x, None, None, 1e-5), &[0.56362097, 0.97873428, 0.10480046, -1.6471557]);
+    close(&layer_norm(&x, Some(&w[..2]), Some(&b[..2]), 2, 1e-5), &[-0.7673723, -0.10283465, 1.05037215, -0.95719472]);
+    close(&layer_norm(&x, None, None, 4, 1e-5), &[0.56362097, 0.97873428, 0.10480046, -1.6471557]);
 }
 
 #[test]
@@ -73,6 +74,12 @@ fn rotation_of_part_of_a_head() {
     close(&turn(RopeStyle::Halves), &halves);
 }
 
+#[test]
+fn sines_of_positions() {
+    // From NumPy 2.4 in f64.
+    close(&sinusoid(&[1.0, 0.5, 0.1], 5), &[-0.95892427, 0.59847214, 0.47942554, 0.28366219, -0.80114362, 0.87758256]);
+}
+
 /// Keys of two and values of three numbers.
 struct Rows(Vec<f32>, Vec<f32>);
 
@@ -102,10 +109,15 @@ fn attention_with_window_bound_and_sinks() {
         mask: Mask::Causal,
         softcap: None,
         sinks: None,
+        alibi: None,
         out: NONE,
     };
     let expected = [-0.15531953, -0.10123789, 0.00045752263, -0.30248167, -0.38637262, -0.28854649];
     close(&attention(&plain, &q, &past, None, 3), &expected);
+    // From NumPy 2.4 in f64.
+    let biased = Attention { alibi: Some(vec![0.5, 0.125]), ..plain.clone() };
+    let expected = [-0.27399245, -0.23634623, -0.087542685, -0.34214883, -0.40515233, -0.27760636];
+    close(&attention(&biased, &q, &past, None, 3), &expected);
     let all = Attention { mask: Mask::Window(3), softcap: Some(1.5), ..plain };
     let expected = [0.034028878, 0.010090635, -0.018593391, -0.1749744, -0.24003828, -0.19220842];
     close(&attention(&all, &q, &past, Some(&sinks), 3), &expected);

@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) mask: Mask,
     pub(crate) softcap: Option<f32>,
     pub(crate) sinks: Option<Arc<[f32]>>,
+    /// By query head.
+    pub(crate) alibi: Option<Vec<f32>>,
 }
 
 /// Memory that attention layers share, as they run one after the other.
@@ -208,6 +210,11 @@ impl<C: Cell> Attend<C> {
             q[t * heads..(t + 1) * heads].copy_from_slice(&row[piece.head * key..piece.head * key + heads]);
             positions[t * piece.heads..(t + 1) * piece.heads].fill(view.places[piece.token + t].position as usize);
         }
+        let slopes = self.settings.alibi.as_ref().map(|slopes| {
+            let mut of_queries = [0.0; QUERIES];
+            of_queries[..queries].iter_mut().enumerate().for_each(|(i, slope)| *slope = slopes[piece.head + i % piece.heads]);
+            of_queries
+        });
         let tile = Tile {
             cache: &self.cache,
             pages: view.batch.spans[piece.span].pages,
@@ -215,6 +222,7 @@ impl<C: Cell> Attend<C> {
             scores: self.scores(),
             q,
             positions: &positions[..queries],
+            slopes,
             room,
         };
         work(tile, rest);

@@ -20,6 +20,17 @@ pub(super) const QUERIES: usize = 16;
 /// Most keys in a block.
 const KEYS: usize = BLOCK * LANES;
 
+/// The numbers of the lanes.
+const COUNT: [f32; LANES] = {
+    let mut count = [0.0; LANES];
+    let mut i = 0;
+    while i < LANES {
+        count[i] = i as f32;
+        i += 1;
+    }
+    count
+};
+
 /// A tile's running softmax: for each query the largest score, the sum of exponentials, and the sum of values times exponentials.
 pub(super) struct Partial<'a> {
     /// By query.
@@ -82,6 +93,8 @@ pub(super) struct Tile<'a, C> {
     pub(super) q: &'a [f32],
     /// By query, ascending or not.
     pub(super) positions: &'a [usize],
+    /// By query, what a position further on adds to its scores.
+    pub(super) slopes: Option<[f32; QUERIES]>,
     /// Room for `QUERIES * KEYS` numbers.
     pub(super) room: &'a mut [f32],
 }
@@ -202,6 +215,11 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
             let mut v = s.mul(s.load(scores), s.splat(tile.scores.scale));
             if let Some(cap) = tile.scores.softcap {
                 v = s.mul(s.splat(cap), math::tanh(s, s.div(v, s.splat(cap))));
+            }
+            if let Some(slopes) = tile.slopes {
+                let before = (tile.positions[query] as f32) - first as f32;
+                let further = s.sub(s.load(&COUNT), s.splat(before));
+                v = s.mul_add(s.splat(slopes[query]), further, v);
             }
             if first < seen.start || first + LANES > seen.end || positions < LANES {
                 let mut lanes = s.to_array(v);
