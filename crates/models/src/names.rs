@@ -42,6 +42,7 @@ pub(crate) struct Entry {
     /// On the Hub the rows of these follow.
     then: &'static [&'static str],
     fused: Option<Fused>,
+    transposed: bool,
     edit: Edit,
     /// Whether GGUF files hold the vector as a matrix of one column.
     pub(crate) column: bool,
@@ -50,7 +51,7 @@ pub(crate) struct Entry {
 
 /// A module's name in GGUF files and in Hugging Face directories.
 pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
-    Entry { gguf, hf, other: None, then: &[], fused: None, edit: Edit::None, column: false, order: None }
+    Entry { gguf, hf, other: None, then: &[], fused: None, transposed: false, edit: Edit::None, column: false, order: None }
 }
 
 /// A module that GGUF files hold, and Hugging Face directories as run `index` of the `count` equal runs of rows of each matrix of
@@ -90,6 +91,11 @@ impl Entry {
         self.then = hf;
         self
     }
+    /// In a Hugging Face directory matrices have their inputs as rows.
+    pub(crate) const fn transposed(mut self) -> Self {
+        self.transposed = true;
+        self
+    }
     /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of another tensor, whose full
     /// names these are.
     pub(crate) const fn or_fused(mut self, gguf: &'static str, hf: &'static str, index: usize, count: usize) -> Self {
@@ -117,11 +123,15 @@ const BESIDE_TEXT: &[&str] =
 /// The output matrix in the plan.
 const OUTPUT: &str = "output.weight";
 
-/// Ways to write `model.` and what stands outside of it.
-const PREFIXES: [(&str, &str); 6] = [
+/// Ways to write `model.`, which stands for what architectures call all but the output matrix, and what stands outside of it.
+const PREFIXES: [(&str, &str); 10] = [
     ("model.", ""),
     ("backbone.", ""),
     ("rwkv.", ""),
+    ("transformer.", ""),
+    ("gpt_neox.", ""),
+    ("model.decoder.", ""),
+    ("decoder.", ""),
     ("model.language_model.", ""),
     ("language_model.model.", "language_model."),
     ("", ""),
@@ -207,7 +217,12 @@ impl<'a> Names<'a> {
             }
             (parts, _) => parts,
         };
-        Ok((parts, if gguf || suffix == ".bias" { Edit::None } else { entry.edit }))
+        let as_is = gguf || suffix == ".bias";
+        let parts = match (parts, shape) {
+            (Some(parts), [matrices @ .., _, _]) if entry.transposed && !as_is => Some(transposed(parts, matrices.iter().product())),
+            (parts, _) => parts,
+        };
+        Ok((parts, if as_is { Edit::None } else { entry.edit }))
     }
 
     /// One tensor for each expert; none where there is not even the first.
@@ -260,7 +275,7 @@ impl<'a> Names<'a> {
     pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>) -> Result<()> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
         let later = |name: &str| split_layer(name).1.parse().is_ok_and(|layer| idle.contains(&layer));
-        let output = self.hf("lm_head.weight", "");
+        let output = self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
         let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
         let ignored = |name: &str| {
             IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, name))
@@ -289,6 +304,14 @@ impl Resolve for Names<'_> {
         let mut weight = Weight::join(name, parts, shape.to_vec(), edit)?;
         weight.rounds_input |= self.checkpoint.source == Source::Gguf && bitnet::rounds_input(self.arch, name, weight.ty);
         Ok(Some(weight))
+    }
+}
+
+/// The transposes of so many matrices of one tensor; as they are where that is not possible, for their shape to be found wrong.
+fn transposed(parts: Vec<Part>, matrices: usize) -> Vec<Part> {
+    match parts.first().and_then(|p| p.tensor.transposed(matrices)) {
+        Some(tensor) => vec![whole(&tensor)],
+        None => parts,
     }
 }
 

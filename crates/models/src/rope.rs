@@ -66,7 +66,7 @@ impl RopeKeys {
     /// Of all layers, or of those that see the whole context.
     pub(crate) const FULL: Self = Self {
         objects: &["rope_parameters.full_attention", "rope_parameters", "rope_scaling"],
-        base: "rope_theta",
+        base: "rope_theta|rotary_emb_base|attn_config.rope_theta",
         gguf_base: "rope.freq_base",
         gguf_stretches: true,
     };

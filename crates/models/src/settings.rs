@@ -9,7 +9,11 @@ use crate::{Error, Result, arch::Arch, defaults};
 use onebit_formats::{Checkpoint, Meta, Source};
 use onebit_plan::Function;
 use serde_json::{Map, Value};
-use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    path::PathBuf,
+};
 
 /// The largest width, count of heads, and the like. Products of three of them still fit 64 bits.
 const LARGEST: usize = 1 << 20;
@@ -29,6 +33,8 @@ pub(crate) struct Settings<'a> {
     noted_tensors: RefCell<BTreeMap<String, Vec<f32>>>,
     /// What GGUF files of the architecture have no way to say.
     unsayable: RefCell<Vec<String>>,
+    /// Whether GGUF files of the architecture hold the output matrix, even where it is the embedding table.
+    own_output: Cell<bool>,
 }
 
 /// A number that was read, before its range is checked.
@@ -47,6 +53,7 @@ impl<'a> Settings<'a> {
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
             unsayable: RefCell::default(),
+            own_output: Cell::default(),
         };
         for key in ["text_config", "rope_parameters", "rope_scaling"] {
             let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
@@ -133,6 +140,16 @@ impl<'a> Settings<'a> {
         if so && !self.is_gguf() {
             self.unsayable.borrow_mut().push(what.to_string());
         }
+    }
+
+    /// Notes that GGUF files of the architecture hold the output matrix, even where it is the embedding table.
+    pub(crate) fn note_own_output(&self) {
+        self.own_output.set(true);
+    }
+
+    /// What was so noted.
+    pub(crate) fn own_output(&self) -> bool {
+        self.own_output.get()
     }
 
     /// GGUF's key-value pairs for what was read.
@@ -294,7 +311,7 @@ impl<'a> Settings<'a> {
 
     /// The activation function, by its name in `config.json`; GGUF implies it by the architecture's name.
     pub(crate) fn activation(&self, gguf: &str) -> Result<Function> {
-        self.activation_of("hidden_act|hidden_activation|activation_function", gguf)
+        self.activation_of("hidden_act|hidden_activation|activation_function|activation|ffn_config.ffn_act_fn.name", gguf)
     }
 
     /// The activation function that `config.json` names under the key `hf`.
@@ -310,7 +327,7 @@ impl<'a> Settings<'a> {
 
     /// All layers. GGUF files count those that only predict further tokens (MTP) among them.
     pub(crate) fn all_layers(&self) -> Result<usize> {
-        const KEYS: (&str, &str) = ("num_hidden_layers|num_layers", "block_count");
+        const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers", "block_count");
         // Some hybrids state their layers by the list of them only.
         let listed = self.json("layers_block_type").and_then(Value::as_array).map(Vec::len);
         let layers = match listed.filter(|_| !self.is_gguf() && self.json(KEYS.0).is_none()) {
@@ -342,7 +359,11 @@ impl<'a> Settings<'a> {
 
     /// Tokens of context that the model was made for.
     pub(crate) fn context(&self) -> Result<usize> {
-        self.size_to("max_position_embeddings|model_max_length|context_length", "context_length", 1 << 31)
+        self.size_to(
+            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length",
+            "context_length",
+            1 << 31,
+        )
     }
 
     /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree; what GGUF files

@@ -85,8 +85,11 @@ fn varied(fixture: &str, key: &str, value: &Value) -> Outcome<Option<TempDir>> {
 fn settings_that_are_not_known() -> Outcome {
     for (fixture, key, value, expected) in [
         ("olmo", "clip_qkv", json!(-1.0), "`clip_qkv` is -1, but should be positive"),
-        ("cohere", "use_qk_norm", json!(true), "`use_qk_norm` is true"),
-        ("stablelm", "qk_layernorm", json!(true), "`qk_layernorm` is true"),
+        ("bloom", "apply_residual_connection_post_layernorm", json!(true), "behind the norm"),
+        ("mpt", "logit_scale", json!(0.5), "`logit_scale` is 0.5"),
+        ("mpt", "norm_type", json!("low_precision_rmsnorm"), "kinds of layernorm"),
+        ("gpt_neo", "attention_types", json!([[["global"], 2]]), "for 3 layers"),
+        ("gptj", "rotary_dim", json!(18), "a head has 16 numbers"),
         ("gemma2", "use_bidirectional_attention", json!(true), "only causal attention"),
         ("phi3", "rope_parameters", json!({ "rope_type": "yarn", "factor": 4.0 }), "is `yarn`, but only `default`"),
     ] {

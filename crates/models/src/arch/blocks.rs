@@ -40,7 +40,7 @@ pub(crate) const FUSED_ATTENTION: &[Entry] =
     &[tensor("blk.{}.attn_qkv", "model.layers.{}.self_attn.qkv_proj"), tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj")];
 
 /// The name of such a matrix, which GGUF files of any architecture may have.
-const GGUF_QKV: Entry = tensor("blk.{}.attn_qkv", "");
+pub(crate) const GGUF_QKV: Entry = tensor("blk.{}.attn_qkv", "");
 
 /// Names of an attention layer whose rotary dimensions GGUF files hold in adjacent pairs.
 pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
@@ -136,9 +136,9 @@ impl Decoder {
         Self::with_norm(s, Norm::Rms, s.epsilon("rms_norm_eps|layer_norm_epsilon", "attention.layer_norm_rms_epsilon")?)
     }
 
-    /// With LayerNorm, whose epsilon `config.json` calls `eps`. All factors are 1.
+    /// With LayerNorm, whose epsilon `config.json` calls `eps`; 1e-5 where it does not say. All factors are 1.
     pub(crate) fn read_layer_norm(s: &Settings<'_>, eps: &str) -> Result<Self> {
-        Self::with_norm(s, Norm::Layer, s.epsilon(eps, "attention.layer_norm_epsilon")?)
+        Self::with_norm(s, Norm::Layer, s.epsilon_or(eps, "attention.layer_norm_epsilon", 1e-5)?)
     }
 
     /// With the norm given. All factors are 1.
@@ -158,8 +158,8 @@ impl Decoder {
     }
 
     /// Numbers in a row of the stream.
-    fn width(s: &Settings<'_>) -> Result<usize> {
-        s.size("hidden_size", "embedding_length")
+    pub(crate) fn width(s: &Settings<'_>) -> Result<usize> {
+        s.size("hidden_size|n_embd|d_model|n_embed", "embedding_length")
     }
 
     /// The norm `name` of a row of the stream.
@@ -174,6 +174,11 @@ impl Decoder {
     /// Embedding, `layer` for each layer, final norm, logits.
     pub(crate) fn build(&self, g: &mut Graph<'_>, layer: impl FnMut(&mut Graph<'_>, usize, Value) -> Value) -> Value {
         let x = g.embed("token_embd", self.width, self.embed_scale);
+        self.build_on(g, x, layer)
+    }
+
+    /// The same on an embedding that was made.
+    pub(crate) fn build_on(&self, g: &mut Graph<'_>, x: Value, layer: impl FnMut(&mut Graph<'_>, usize, Value) -> Value) -> Value {
         let x = g.layers(self.layers, x, layer);
         let x = g.select(x);
         let x = self.norm(g, x, self.output_norm);
@@ -199,8 +204,21 @@ impl Decoder {
         attention: impl FnOnce(&mut Graph<'_>, Value) -> Value,
         feed_forward: impl FnOnce(&mut Graph<'_>, Value) -> Value,
     ) -> Value {
-        let h = self.norm(g, x, norm);
+        self.parallel_with(g, x, [norm; 2], attention, feed_forward)
+    }
+
+    /// The same with a norm for each of the two.
+    pub(crate) fn parallel_with(
+        &self,
+        g: &mut Graph<'_>,
+        x: Value,
+        norms: [&str; 2],
+        attention: impl FnOnce(&mut Graph<'_>, Value) -> Value,
+        feed_forward: impl FnOnce(&mut Graph<'_>, Value) -> Value,
+    ) -> Value {
+        let h = self.norm(g, x, norms[0]);
         let y = attention(g, h);
+        let h = if norms[1] == norms[0] { h } else { self.norm(g, x, norms[1]) };
         let z = feed_forward(g, h);
         let x = g.add(x, y);
         g.add(x, z)
@@ -222,6 +240,37 @@ impl Decoder {
     }
 }
 
+/// The width of a feed-forward layer; four times the stream's where the configuration does not say.
+pub(crate) fn feed_forward_width(s: &Settings<'_>, width: usize) -> Result<usize> {
+    s.size_or("intermediate_size|n_inner|ffn_dim|ffn_hidden_size", "feed_forward_length", 4 * width)
+}
+
+/// How the rows of a matrix of queries, keys and values are ordered in Hugging Face checkpoints: so many runs, each with a part of the
+/// queries, the keys and the values, in this order (0, 1 and 2). GGUF files have one run in the usual order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fused {
+    pub(crate) runs: usize,
+    pub(crate) order: [usize; 3],
+}
+
+impl Fused {
+    /// All queries, all keys, all values.
+    pub(crate) const PLAIN: Self = Self { runs: 1, order: [0, 1, 2] };
+
+    /// In so many runs.
+    pub(crate) fn runs(runs: usize) -> Self {
+        Self { runs, ..Self::PLAIN }
+    }
+}
+
+/// The slopes of linear biases for so many heads: powers of `2^(-max / n)`, `n` being the power of two not above `heads`; the heads
+/// beyond those take the odd powers for twice as many (Press et al. 2021, arXiv:2108.12409, and its reference code).
+pub(crate) fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
+    let n = 1usize << heads.max(1).ilog2();
+    let slope = |power: usize, of: usize| 2f64.powf(-f64::from(max) * power as f64 / of as f64) as f32;
+    (0..heads).map(|h| if h < n { slope(h + 1, n) } else { slope(2 * (h - n) + 1, 2 * n) }).collect()
+}
+
 /// The heads of grouped-query attention.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heads {
@@ -234,6 +283,10 @@ pub(crate) struct Heads {
     pub(crate) softcap: Option<f32>,
     /// Bound on queries, keys and values, before anything else is done to them.
     pub(crate) clip: Option<f32>,
+    /// The largest exponent of the slopes, where the scores have linear biases ([`alibi_slopes`]), and a factor on the slopes.
+    pub(crate) alibi: Option<(f32, f32)>,
+    /// How a matrix of all three is ordered, where there is one.
+    pub(crate) fused: Fused,
     /// Whether queries, keys and values must have biases. They are used in any case where the checkpoint has them.
     pub(crate) biased: bool,
     /// Epsilon of an RMSNorm before the output projection.
@@ -243,8 +296,20 @@ pub(crate) struct Heads {
 impl Heads {
     /// The heads of a model of `width`.
     pub(crate) fn read(s: &Settings<'_>, width: usize) -> Result<Self> {
-        let heads = s.size("num_attention_heads", "attention.head_count")?;
+        let heads = Self::count(s)?;
         let kv_heads = s.size_or("num_key_value_heads", "attention.head_count_kv", heads)?;
+        Self::with(s, width, heads, kv_heads)
+    }
+
+    /// Heads that make queries.
+    pub(crate) fn count(s: &Settings<'_>) -> Result<usize> {
+        s.size("num_attention_heads|n_head|num_heads|n_heads|attention_heads", "attention.head_count")
+    }
+
+    /// So many heads, of which `config.json` states those of keys and values in a way of its own.
+    pub(crate) fn with(s: &Settings<'_>, width: usize, heads: usize, kv_heads: usize) -> Result<Self> {
+        let kv_heads = if s.is_gguf() { s.size_or("", "attention.head_count_kv", heads)? } else { kv_heads };
+        s.note("attention.head_count_kv", Meta::Unsigned(kv_heads as u64));
         if !heads.is_multiple_of(kv_heads) {
             return Err(s.wrong(
                 "num_key_value_heads",
@@ -270,7 +335,7 @@ impl Heads {
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
         let (scale, biased) = (1.0 / (head as f32).sqrt(), s.implied("attention_bias", false)?);
-        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, biased, sub_norm: None })
+        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, alibi: None, fused: Fused::PLAIN, biased, sub_norm: None })
     }
 
     /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
@@ -300,12 +365,8 @@ impl Heads {
         let total = counts.iter().sum::<usize>();
         if g.has("attn_qkv.weight", &[total * self.head, width]) {
             let all = project(g, "attn_qkv", total);
-            let mut start = 0;
-            counts.map(|heads| {
-                let len = heads * self.head;
-                start += len;
-                g.slice(all, 1, start - len, len)
-            })
+            let [q, k, v] = self.fused_parts();
+            [q, k, v].map(|(start, len)| g.slice(all, self.fused.runs, start, len))
         } else {
             [project(g, "attn_q", counts[0]), project(g, "attn_k", counts[1]), project(g, "attn_v", counts[2])]
         }
@@ -313,11 +374,37 @@ impl Heads {
 
     /// The output, `width` wide, of prepared queries, keys and values.
     pub(crate) fn mix(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask, width: usize) -> Value {
-        let spec =
-            AttentionSpec { mask, scale: self.scale, softcap: self.softcap, ..AttentionSpec::causal(self.heads, self.kv_heads, self.head) };
+        let alibi = self.alibi.map(|(max, by)| alibi_slopes(self.heads, max).iter().map(|slope| slope * by).collect());
+        let spec = AttentionSpec {
+            mask,
+            scale: self.scale,
+            softcap: self.softcap,
+            alibi,
+            ..AttentionSpec::causal(self.heads, self.kv_heads, self.head)
+        };
         let y = g.attention(q, k, v, &spec);
         let y = if let Some(eps) = self.sub_norm { g.rms_norm(y, "attn_sub_norm", eps) } else { y };
         g.linear(y, "attn_output", width)
+    }
+
+    /// Where queries, keys and values begin in a run of a matrix of all three, and how many rows of each a run has.
+    fn fused_parts(&self) -> [(usize, usize); 3] {
+        let lens = [self.heads, self.kv_heads, self.kv_heads].map(|heads| heads * self.head / self.fused.runs);
+        let mut parts = [(0, 0); 3];
+        let mut start = 0;
+        for i in self.fused.order {
+            parts[i] = (start, lens[i]);
+            start += lens[i];
+        }
+        parts
+    }
+
+    /// The rows of a matrix of all three in the order that GGUF files have.
+    pub(crate) fn ungrouped(&self) -> Order {
+        let parts = self.fused_parts();
+        let run: usize = parts.iter().map(|(_, len)| len).sum();
+        let rows = |(start, len): (usize, usize)| (0..self.fused.runs).flat_map(move |r| r * run + start..r * run + start + len);
+        Order::Rows(parts.into_iter().flat_map(rows).collect())
     }
 }
 
@@ -392,12 +479,12 @@ pub(crate) struct Moe {
     act: Function,
 }
 
-const EXPERTS_PER_TOKEN: (&str, &str) = ("num_experts_per_tok|moe_topk", "expert_used_count");
+const EXPERTS_PER_TOKEN: (&str, &str) = ("num_experts_per_tok|ffn_config.moe_top_k|moe_topk", "expert_used_count");
 
 impl Moe {
     /// `normalize`: what the architecture does where the configuration does not say; GGUF files never say.
     pub(crate) fn read(s: &Settings<'_>, normalize: bool, shared: bool) -> Result<Self> {
-        let experts = s.size_to("num_experts|num_local_experts|n_routed_experts", "expert_count", 1 << 14)?;
+        let experts = s.size_to("num_experts|num_local_experts|n_routed_experts|ffn_config.moe_num_experts", "expert_count", 1 << 14)?;
         let top_k = s.size(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1)?;
         if top_k > experts {
             return Err(s.wrong(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1, format!("is {top_k}, but there are {experts} experts")));
@@ -407,7 +494,7 @@ impl Moe {
         let shared = if shared { Some(s.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?) } else { None };
         let inner = match s.optional_size("moe_intermediate_size", "expert_feed_forward_length")? {
             Some(inner) => inner,
-            None => s.size("intermediate_size", "feed_forward_length")?,
+            None => s.size("intermediate_size|ffn_config.ffn_hidden_size", "feed_forward_length")?,
         };
         Ok(Self {
             experts,

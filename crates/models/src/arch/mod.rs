@@ -4,16 +4,23 @@ mod apertus;
 mod bamba;
 pub(crate) mod bitnet;
 mod blocks;
+mod bloom;
 mod cohere;
+mod dbrx;
 mod diffllama;
 mod doge;
 mod ernie4_5;
 mod exaone;
 mod exaone4;
+mod falcon;
 mod falcon_h1;
 mod gemma;
 mod gemma2;
 mod glm;
+mod gpt2;
+mod gpt_neo;
+mod gpt_neox;
+mod gptj;
 mod granite;
 mod granite_hybrid;
 mod hunyuan;
@@ -26,6 +33,7 @@ mod llama;
 mod mamba;
 mod mamba2;
 mod minimax;
+mod mpt;
 mod nanochat;
 mod nemotron;
 mod nemotron_h;
@@ -34,6 +42,8 @@ mod olmo;
 mod olmo2;
 mod olmo_hybrid;
 mod olmoe;
+mod opt;
+mod phi;
 mod phi3;
 mod phimoe;
 mod qwen2;
@@ -78,9 +88,24 @@ static ALL: &[&Arch] = &[
     &olmo::OLMO,
     &olmo2::OLMO2,
     &cohere::COHERE,
+    &cohere::COHERE2,
     &stablelm::STABLELM,
     &starcoder2::STARCODER2,
     &nemotron::NEMOTRON,
+    &gpt2::GPT2,
+    &gpt2::GPT_BIGCODE,
+    &gpt_neo::GPT_NEO,
+    &gpt_neox::GPT_NEOX,
+    &gptj::GPTJ,
+    &gptj::CODEGEN,
+    &opt::OPT,
+    &opt::XGLM,
+    &bloom::BLOOM,
+    &mpt::MPT,
+    &falcon::FALCON,
+    &phi::PHI,
+    &phi::PERSIMMON,
+    &dbrx::DBRX,
     &phi3::PHI3,
     &phimoe::PHIMOE,
     &glm::GLM,

@@ -24,12 +24,19 @@ enum Values<'a> {
 /// Matrices that llama.cpp reads as F32 only.
 const ALWAYS_F32: [&str; 6] = [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", "_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight"];
 
+/// The output matrix.
+const OUTPUT: &str = "output.weight";
+
 /// All tensors, in the plan's order. What cannot be stored as `wanted` is stored as F16, which the remarks tell.
 pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks: &mut Vec<String>) -> Result<Vec<Stored<'a>>> {
     let mut out = vec![];
     let mut unfit = 0;
-    for weight in &built.model.weights {
-        let entry = built.names.entry(&weight.name).map(|(entry, ..)| entry);
+    let weights = &built.model.weights;
+    let named = |name: &str| weights.iter().find(|w| w.name == name);
+    let output = if named(OUTPUT).is_none() && built.settings.own_output() { named("token_embd.weight") } else { None };
+    let all = weights.iter().map(|w| (w.name.as_str(), w)).chain(output.map(|w| (OUTPUT, w)));
+    for (name, weight) in all {
+        let entry = built.names.entry(name).map(|(entry, ..)| entry);
         let mut shape = squeezed(&weight.shape);
         if entry.is_some_and(|e| e.column) {
             shape.push(1);
@@ -59,7 +66,7 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             let what = format!("the order of `{}` does not fit its shape {shape:?}", weight.name);
             return Err(Error::Convert { path: PathBuf::from(weight.name.clone()), what });
         }
-        out.push(Stored { name: weight.name.clone(), ty, shape, values: Values::Weight(weight, order) });
+        out.push(Stored { name: name.to_string(), ty, shape, values: Values::Weight(weight, order) });
     }
     for (name, values) in built.settings.noted_tensors() {
         out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values) });

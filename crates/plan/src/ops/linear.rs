@@ -44,10 +44,14 @@ impl Graph<'_> {
         self.op(out, Some(x), |out| Linear { x, weight, bias, out })
     }
 
-    /// The logits: `output` of `x`, or the embedding table `token_embd` where the checkpoint ties them.
+    /// The logits: `output` of `x`, or the embedding table `token_embd` where the checkpoint ties them; plus `output.bias`
+    /// where there is one.
     pub fn head(&mut self, x: Value) -> Value {
         let vocabulary = self.vocabulary();
-        let tied = !self.has("output.weight", &[vocabulary, self.width(x)]);
-        self.linear(x, if tied { "token_embd" } else { "output" }, vocabulary)
+        let shape = [vocabulary, self.width(x)];
+        let tied = !self.has("output.weight", &shape);
+        let weight = self.weight(if tied { "token_embd.weight" } else { "output.weight" }, &shape);
+        let bias = self.optional_weight("output.bias", &[vocabulary]);
+        self.op(vocabulary, Some(x), |out| Linear { x, weight, bias, out })
     }
 }
