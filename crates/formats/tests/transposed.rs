@@ -10,8 +10,8 @@ type Outcome = Result<(), Box<dyn Error>>;
 fn counted(ty: WeightType, shape: &[usize]) -> Result<Tensor, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("it.gguf");
-    let count = shape.iter().product();
-    let mut bytes = vec![0; ty.bytes_for(count).ok_or("no whole blocks")?];
+    let count: usize = shape.iter().product();
+    let mut bytes = vec![0; ty.bytes_for(shape).ok_or("no whole blocks")?];
     let values: Vec<f32> = (0..count).map(|i| i as f32).collect();
     ty.info().encode.ok_or("cannot be written")?(&values, None, &mut bytes);
     let mut writer = Writer::new(&path);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Outcome, Raw, Tensors, changed_gguf, folder, gguf_file, refusal};
+use common::{Outcome, Raw, Tensors, changed, changed_gguf, folder, gguf_file, refusal};
 use onebit_formats::{Checkpoint, Meta};
 use onebit_quants::{BF16, F32};
 use onebit_reference::{
@@ -48,6 +48,23 @@ fn text_model_of_a_vision_checkpoint() -> Outcome {
 fn without_prefix() -> Outcome {
     let out = folder("llama", |_, tensors| rename(tensors, |n| n.replacen("model.", "", 1)))?;
     agrees(out.path(), out.path())
+}
+
+/// The oldest checkpoints were saved without the outer name, with their masks.
+#[test]
+fn gpt2_as_published() -> Outcome {
+    for (name, outer, inner) in [("gpt2", "transformer.", ""), ("gpt_neox", "gpt_neox.", ""), ("opt", "model.decoder.", "decoder.")] {
+        let Some(source) = check::folder(name) else { continue };
+        let out = changed(&source, |_, tensors| {
+            rename(tensors, |n| n.replacen(outer, inner, 1));
+            if name == "gpt2" {
+                tensors.insert("h.0.attn.bias".into(), vector(&[1.0]));
+                tensors.insert("h.0.attn.masked_bias".into(), vector(&[-1e4]));
+            }
+        })?;
+        agrees(out.path(), out.path())?;
+    }
+    Ok(())
 }
 
 /// Newer checkpoints hold all experts of a layer in two tensors: gate above up, and down.

@@ -117,6 +117,36 @@ fn side_by_side() -> Outcome {
     })
 }
 
+/// GPT-NeoX has attention and feed-forward layer side by side unless it says otherwise.
+#[test]
+fn one_after_the_other() -> Outcome {
+    varied("gpt_neox", |config, _| {
+        config.insert("use_parallel_residual".into(), false.into());
+    })
+}
+
+#[test]
+fn linear_biases_with_a_bound() -> Outcome {
+    varied("mpt", |config, _| {
+        config.insert("attn_config".into(), serde_json::json!({ "alibi": true, "alibi_bias_max": 4, "clip_qkv": 0.5 }));
+    })
+}
+
+/// Falcon 11B has one norm for both.
+#[test]
+fn one_norm() -> Outcome {
+    varied("falcon", |config, tensors| {
+        config.insert("num_ln_in_parallel_attn".into(), 1.into());
+        let names: Vec<String> = tensors.keys().filter(|name| name.contains("ln_mlp")).cloned().collect();
+        for name in names {
+            tensors.remove(&name.replace("ln_mlp", "ln_attn"));
+            if let Some(tensor) = tensors.remove(&name) {
+                tensors.insert(name.replace("ln_mlp", "input_layernorm"), tensor);
+            }
+        }
+    })
+}
+
 #[test]
 fn softcapped() -> Outcome {
     varied("gemma2", |config, _| {

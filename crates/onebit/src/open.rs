@@ -208,6 +208,11 @@ pub(crate) fn engine_at(
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
     let mut model = model(&checkpoint, device, Loudness::Quiet)?;
     let wanted = context.ctx_size.map(|n| n as usize);
+    if let (Some(n), Some(most)) = (wanted, model.plan.positions())
+        && n > most
+    {
+        anyhow::bail!("--ctx-size {n} is beyond the {most} positions of which the model has a table; a smaller one is needed");
+    }
     if let Some(n) = wanted.filter(|n| *n > model.plan.context) {
         tracing::warn!(
             "--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there",

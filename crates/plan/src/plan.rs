@@ -1,4 +1,7 @@
-use crate::{Op, Result, Weight};
+use crate::{
+    Op, Result, Weight,
+    ops::{Embed, Lookup},
+};
 use onebit_quants::WeightType;
 use serde::Serialize;
 
@@ -110,6 +113,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Tokens of the longest sequence for which the tables of positions have rows; `None` where there are no such tables.
+    pub fn positions(&self) -> Option<usize> {
+        let rows = |op: &Op| match op {
+            Op::Embed(Embed { weight, by: Lookup::Position { offset }, .. }) => Some(self.weight(*weight).shape[0].saturating_sub(*offset)),
+            _ => None,
+        };
+        self.ops.iter().filter_map(rows).min()
+    }
+
     /// Settles what depends on how long sequences may get: `context` tokens. To be called before a device loads the plan; without
     /// it, sequences are taken to stay as short as the model was first made for.
     pub fn fit_context(&mut self, context: usize) {

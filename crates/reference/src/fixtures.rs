@@ -20,7 +20,7 @@ macro_rules! fixtures {
             olmo3: gguf,
             olmoe: hub_only,
             cohere: gguf,
-            cohere2: hub_only,
+            cohere2: gguf,
             gpt2: gguf,
             gpt_bigcode: gguf,
             gpt_neo: hub_only,

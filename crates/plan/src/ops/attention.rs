@@ -71,10 +71,8 @@ impl Operator for Attention {
         c.expect("v", c.width(self.v), self.kv_heads * self.value)?;
         c.expect("the output", c.out(), self.heads * self.value)?;
         c.shape(self.sinks, &[self.heads])?;
-        if let Some(slopes) = &self.alibi {
-            if slopes.len() != self.heads {
-                return c.fail(format!("there are {} slopes for {} heads", slopes.len(), self.heads));
-            }
+        if let Some(slopes) = self.alibi.as_ref().filter(|slopes| slopes.len() != self.heads) {
+            return c.fail(format!("there are {} slopes for {} heads", slopes.len(), self.heads));
         }
         match c.plan.state(self.state) {
             State::Kv { heads, key, value, .. } if (*heads, *key, *value) == (self.kv_heads, self.key, self.value) => Ok(()),
