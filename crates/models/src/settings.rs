@@ -33,6 +33,8 @@ pub(crate) struct Settings<'a> {
     noted_tensors: RefCell<BTreeMap<String, Vec<f32>>>,
     /// What GGUF files of the architecture have no way to say.
     unsayable: RefCell<Vec<String>>,
+    /// What llama.cpp does not read of the GGUF form, although GGUF files can say it.
+    unread: RefCell<Vec<String>>,
     /// Whether GGUF files of the architecture hold the output matrix, even where it is the embedding table.
     own_output: Cell<bool>,
 }
@@ -53,6 +55,7 @@ impl<'a> Settings<'a> {
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
             unsayable: RefCell::default(),
+            unread: RefCell::default(),
             own_output: Cell::default(),
         };
         for key in ["text_config", "rope_parameters", "rope_scaling"] {
@@ -140,6 +143,18 @@ impl<'a> Settings<'a> {
         if so && !self.is_gguf() {
             self.unsayable.borrow_mut().push(what.to_string());
         }
+    }
+
+    /// Notes that llama.cpp does not load the GGUF form where `so`, because `what`.
+    pub(crate) fn unread_by_llama_cpp(&self, so: bool, what: &str) {
+        if so && !self.is_gguf() {
+            self.unread.borrow_mut().push(what.to_string());
+        }
+    }
+
+    /// What was so noted.
+    pub(crate) fn unread(&self) -> Vec<String> {
+        self.unread.borrow().clone()
     }
 
     /// Notes that GGUF files of the architecture hold the output matrix, even where it is the embedding table.

@@ -536,3 +536,17 @@ impl Moe {
         g.add(y, shared)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of transformers' `_get_alibi_slopes` (BLOOM), and for 16 as the largest exponent of `build_mpt_alibi_tensor`.
+    #[test]
+    fn slopes_of_linear_biases() {
+        assert_eq!(alibi_slopes(4, 8.0), [0.25, 0.0625, 0.015625, 0.00390625]);
+        assert_eq!(alibi_slopes(6, 8.0), [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]);
+        assert_eq!(alibi_slopes(3, 16.0), [0.00390625, 1.0 / 65536.0, 0.0625]);
+        assert_eq!(alibi_slopes(1, 8.0), [0.00390625]);
+    }
+}

@@ -30,6 +30,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, masks: Option<Vec<Mask>>) -> Result
     s.hf_only(heads.biased, "its attention has biases");
     let base = if masks.is_some() { 10_000.0 } else { 500_000.0 };
     let rope = s.rotary(heads.head, Rotary { hf: RopeStyle::Pairs, base, ..Rotary::new(RopeStyle::Pairs) })?;
+    s.unread_by_llama_cpp(heads.heads * heads.head != c.width, "its heads together are not as wide as its stream");
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation("silu")?;
     // llama.cpp knows by the number of layers whether the norms are there.
@@ -37,8 +38,8 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, masks: Option<Vec<Mask>>) -> Result
         true => g.has("blk.0.attn_q_norm.weight", &[heads.heads, heads.head]),
         false => s.bool_or("use_qk_norm", "", false)?,
     };
-    s.hf_only(normed && c.layers < 64, "it normalises queries and keys, but has less than 64 layers");
-    s.hf_only(g.has("output.weight", &[g.vocabulary(), c.width]), "its output matrix is not its embedding table");
+    s.unread_by_llama_cpp(normed && c.layers < 64, "it normalises queries and keys, but has less than 64 layers");
+    s.unread_by_llama_cpp(g.has("output.weight", &[g.vocabulary(), c.width]), "its output matrix is not its embedding table");
     Ok(c.build(g, |g, layer, x| {
         let mask = masks.as_ref().map_or(Mask::Causal, |masks| masks[layer]);
         let turns = masks.is_none() || mask != Mask::Causal;

@@ -19,6 +19,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let rope = s.rotary(heads.head, Rotary { part: 0.5, ..Rotary::new(RopeStyle::Halves) })?;
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation("relu2")?;
+    s.unread_by_llama_cpp(heads.heads * heads.head != c.width, "its heads together are not as wide as its stream");
     s.note_own_output();
     Ok(c.build(g, |g, _, x| {
         let turn = |g: &mut Graph<'_>, q, _: &str| g.rope(q, heads.head, &rope);

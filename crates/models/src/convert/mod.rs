@@ -74,6 +74,7 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
             remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());
         }
     }
+    remarks.extend(built.settings.unread().iter().map(|what| format!("llama.cpp does not load the file: {what}")));
     let tensors = tensors::plan(&built, options.ty, &mut remarks)?;
     tensors.iter().try_for_each(|t| writer.tensor(&t.name, t.ty, &t.shape))?;
     let bytes = writer.size();
