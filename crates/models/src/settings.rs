@@ -31,6 +31,8 @@ pub(crate) struct Settings<'a> {
     noted: RefCell<BTreeMap<String, Meta>>,
     /// Small tensors that a GGUF file would hold and the checkpoint does not.
     noted_tensors: RefCell<BTreeMap<String, Vec<f32>>>,
+    /// Factors that the weights in a GGUF file would hold, by the name of the tensor within its layer: one, or one for each row.
+    noted_factors: RefCell<BTreeMap<String, Vec<f32>>>,
     /// What GGUF files of the architecture have no way to say.
     unsayable: RefCell<Vec<String>>,
     /// What llama.cpp does not read of the GGUF form, although GGUF files can say it.
@@ -54,6 +56,7 @@ impl<'a> Settings<'a> {
             defaults: defaults::of(arch.hf),
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
+            noted_factors: RefCell::default(),
             unsayable: RefCell::default(),
             unread: RefCell::default(),
             own_output: Cell::default(),
@@ -136,6 +139,21 @@ impl<'a> Settings<'a> {
         if !self.is_gguf() {
             self.noted_tensors.borrow_mut().insert(name.to_string(), values);
         }
+    }
+
+    /// Notes that the tensors `name` of a GGUF file would hold these factors: one, or one for each row. The name is that within
+    /// the layer, `attn_k.weight`, or `attn_k` for weight and bias.
+    pub(crate) fn note_factors(&self, name: &str, factors: &[f32]) {
+        if !self.is_gguf() && factors.iter().any(|f| *f != 1.0) {
+            self.noted_factors.borrow_mut().insert(name.to_string(), factors.to_vec());
+        }
+    }
+
+    /// The factors that were noted for the tensor `name` (complete).
+    pub(crate) fn noted_factors(&self, name: &str) -> Option<Vec<f32>> {
+        let within = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).map_or(name, |(_, within)| within);
+        let noted = self.noted_factors.borrow();
+        noted.get(within).or_else(|| noted.get(within.rsplit_once('.')?.0)).cloned()
     }
 
     /// Notes that the model cannot be written as GGUF where `so`, because `what`.

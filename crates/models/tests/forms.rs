@@ -9,7 +9,7 @@ use onebit_reference::{
     Reference,
     check::{self, Expected},
 };
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// The model in `path` computes what the fixture does.
@@ -65,6 +65,59 @@ fn gpt2_as_published() -> Outcome {
         agrees(out.path(), out.path())?;
     }
     Ok(())
+}
+
+/// Divides runs of rows of a matrix by factors.
+fn divide(tensor: &mut Raw, runs: &[(usize, f32)]) {
+    let columns = tensor.shape[1];
+    let mut values = vec![0.0; tensor.shape.iter().product()];
+    tensor.ty.decode(&tensor.bytes, &mut values);
+    let mut at = 0;
+    for (rows, by) in runs {
+        values[at * columns..][..rows * columns].iter_mut().for_each(|x| *x /= by);
+        at += rows;
+    }
+    assert_eq!(at, tensor.shape[0]);
+    *tensor = Raw { ty: F32, bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(), ..tensor.clone() };
+}
+
+/// Falcon-H1 has factors in its settings, which GGUF files hold in the weights.
+#[test]
+fn factors_in_settings() -> Outcome {
+    let Some(source) = check::folder("falcon_h1") else { return Ok(()) };
+    let change = |config: &mut Map<String, Value>, tensors: &mut Tensors| {
+        let factors = json!({
+            "embedding_multiplier": 2.0, "lm_head_multiplier": 0.3, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.7,
+            "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.6, "key_multiplier": 0.4, "mlp_multipliers": [0.8, 1.75],
+            "ssm_multipliers": [0.5, 1.5, 0.75, 1.25, 3.0],
+        });
+        config.extend(factors.as_object().cloned().unwrap_or_default());
+        for (name, tensor) in tensors {
+            let module = name.trim_end_matches(".weight").rsplit('.').next().unwrap_or_default();
+            let by = match module {
+                "embed_tokens" => 2.0,
+                "lm_head" => 0.3,
+                "q_proj" | "v_proj" => 1.5,
+                "k_proj" => 1.5 * 0.4,
+                "o_proj" => 0.7,
+                "out_proj" => 0.6,
+                "gate_proj" => 0.8,
+                "down_proj" => 1.75,
+                "in_proj" => {
+                    let runs = [(128, 0.5), (128, 1.5), (16, 0.75), (16, 1.25), (8, 3.0)];
+                    divide(tensor, &runs.map(|(rows, factor)| (rows, factor * 1.25)));
+                    continue;
+                }
+                _ => continue,
+            };
+            let rows = tensor.shape[0];
+            divide(tensor, &[(rows, by)]);
+        }
+    };
+    let out = changed(&source, change)?;
+    agrees(out.path(), out.path())?;
+    let file = changed_gguf(out.path(), |_, _| {})?;
+    agrees(&file.path().join("model.gguf"), file.path())
 }
 
 /// Newer checkpoints hold all experts of a layer in two tensors: gate above up, and down.

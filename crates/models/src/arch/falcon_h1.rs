@@ -26,11 +26,7 @@ pub(crate) static FALCON_H1: Arch = Arch {
 const FFN_NORM: &[Entry] = &[tensor("blk.{}.ffn_norm", "model.layers.{}.pre_ff_layernorm.weight")];
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
-    let factor = |key: &str| -> Result<f32> {
-        let factor = s.optional_float(key, "")?.filter(|_| !s.is_gguf()).unwrap_or(1.0) as f32;
-        s.hf_only(factor != 1.0, &format!("`{key}` is not 1; GGUF files hold it in the weights"));
-        Ok(factor)
-    };
+    let factor = |key: &str| -> Result<f32> { Ok(s.optional_float(key, "")?.filter(|_| !s.is_gguf()).unwrap_or(1.0) as f32) };
     let c = Decoder { embed_scale: factor("embedding_multiplier")?, logit_scale: factor("lm_head_multiplier")?, ..Decoder::read(s)? };
     let heads = Heads::read(s, c.width)?;
     let rope = s.rope(heads.head, RopeStyle::Halves)?;
@@ -49,7 +45,26 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
         }
         true => GateAndNorm::GateFirst(c.eps),
     };
-    let mixer = Mamba2 { factors: factors(s, "ssm_multipliers")?, ..Mamba2::read(s, c.width, act, after)? };
+    let mixer_factors = factors(s, "ssm_multipliers")?;
+    let mixer = Mamba2 { factors: mixer_factors, ..Mamba2::read(s, c.width, act, after)? };
+    let held: [(&str, &[f32]); 12] = [
+        ("token_embd.weight", &[c.embed_scale]),
+        ("output.weight", &[c.logit_scale]),
+        ("attn_q.weight", &[attention_in]),
+        ("attn_k.weight", &[attention_in * key]),
+        ("attn_k.bias", &[key]),
+        ("attn_v.weight", &[attention_in]),
+        ("attn_output", &[attention_out]),
+        ("ssm_out", &[ssm_out]),
+        ("ffn_gate", &[gate_factor]),
+        ("ffn_down", &[down_factor]),
+        ("ssm_in.weight", &mixer.row_factors(ssm_in)),
+        ("ssm_in.bias", &mixer.row_factors(1.0)),
+    ];
+    if c.embed_scale != c.logit_scale {
+        s.note_own_output();
+    }
+    held.into_iter().for_each(|(name, factors)| s.note_factors(name, factors));
     Ok(c.build(g, |g, _, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| {
             let y = g.scale(x, ssm_in);
@@ -86,6 +101,5 @@ fn factors<const N: usize>(s: &Settings<'_>, key: &str) -> Result<[f32; N]> {
     let list: Option<Vec<f32>> = value.as_array().and_then(|list| list.iter().map(|v| v.as_f64().map(|x| x as f32)).collect());
     let list: [f32; N] =
         list.and_then(|list| list.try_into().ok()).ok_or_else(|| s.wrong(key, "", format!("should be a list of {N} numbers")))?;
-    s.hf_only(list != [1.0; N], &format!("`{key}` are not 1; GGUF files hold them in the weights"));
     Ok(list)
 }

@@ -133,6 +133,13 @@ impl Mamba2 {
         g.linear(y, "ssm_out", width)
     }
 
+    /// The factors, times `all`, for each row of the projection.
+    pub(crate) fn row_factors(&self, all: f32) -> Vec<f32> {
+        let (inner, states) = (self.heads * self.head, self.groups * self.size);
+        let rows = [inner, inner, states, states, self.heads];
+        rows.into_iter().zip(self.factors).flat_map(|(rows, factor)| std::iter::repeat_n(all * factor, rows)).collect()
+    }
+
     /// Input, `b` and `c`, each with its factor.
     fn factored(&self, g: &mut Graph<'_>, all: Value, inner: usize, states: usize) -> Value {
         let [_, factors @ .., _] = self.factors;

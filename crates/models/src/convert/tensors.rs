@@ -12,6 +12,8 @@ pub(super) struct Stored<'a> {
     pub(super) ty: WeightType,
     pub(super) shape: Vec<usize>,
     values: Values<'a>,
+    /// Factors on the values: none, one, or one for each row of the weight.
+    factors: Vec<f32>,
 }
 
 enum Values<'a> {
@@ -30,7 +32,7 @@ const OUTPUT: &str = "output.weight";
 /// All tensors, in the plan's order. What cannot be stored as `wanted` is stored as F16, which the remarks tell.
 pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks: &mut Vec<String>) -> Result<Vec<Stored<'a>>> {
     let mut out = vec![];
-    let mut unfit = 0;
+    let (mut unfit, mut rounded) = (0, 0);
     let weights = &built.model.weights;
     let named = |name: &str| weights.iter().find(|w| w.name == name);
     let output = if named(OUTPUT).is_none() && built.settings.own_output() { named("token_embd.weight") } else { None };
@@ -66,16 +68,27 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             let what = format!("the order of `{}` does not fit its shape {shape:?}", weight.name);
             return Err(Error::Convert { path: PathBuf::from(weight.name.clone()), what });
         }
-        out.push(Stored { name: name.to_string(), ty, shape, values: Values::Weight(weight, order) });
+        let factors = built.settings.noted_factors(name).unwrap_or_default();
+        let rows = if shape.len() > 1 { weight.rows() } else { columns };
+        if factors.len() > 1 && factors.len() != rows {
+            let what = format!("{} factors do not fit the {rows} rows of `{name}`", factors.len());
+            return Err(Error::Convert { path: PathBuf::from(name), what });
+        }
+        let exact = |f: &f32| f.abs().log2().fract() == 0.0;
+        rounded += usize::from(wanted.is_none() && ty != F32 && !factors.iter().all(exact));
+        out.push(Stored { name: name.to_string(), ty, shape, values: Values::Weight(weight, order), factors });
     }
     for (name, values) in built.settings.noted_tensors() {
-        out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values) });
+        out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values), factors: vec![] });
     }
     if unfit > 0 {
         remarks.push(format!(
             "{unfit} matrices have rows that blocks of {} do not divide; they are stored as F16",
             wanted.map_or("", |t| t.name())
         ));
+    }
+    if rounded > 0 {
+        remarks.push(format!("{rounded} matrices hold factors of config.json, as llama.cpp wants them, and were rounded again"));
     }
     Ok(out)
 }
@@ -100,7 +113,12 @@ impl Stored<'_> {
         match &self.values {
             Values::Made(values) => Ok(data.write(&self.name, &self.encode(values)?)?),
             Values::Weight(weight, order) if self.shape.len() <= 1 => {
-                let values = weight.to_f32();
+                let mut values = weight.to_f32();
+                match &self.factors[..] {
+                    [] => {}
+                    [one] => values.iter_mut().for_each(|x| *x *= one),
+                    each => values.iter_mut().zip(each).for_each(|(x, factor)| *x *= factor),
+                }
                 let values = match order {
                     Some(Order::Rows(order) | Order::Columns(order)) => permuted(&values, order),
                     None => values,
@@ -114,13 +132,16 @@ impl Stored<'_> {
     fn write_rows(&self, weight: &Weight, order: Option<&Order>, data: &mut DataWriter) -> Result<()> {
         let (mut row, mut room) = (vec![0.0; weight.columns()], vec![]);
         for i in 0..weight.rows() {
-            let bytes = weight.row(if let Some(Order::Rows(order)) = order { order[i] } else { i }, &mut room);
-            let as_is = self.ty == weight.ty && weight.edit == Edit::None && !matches!(order, Some(Order::Columns(_)));
+            let from = if let Some(Order::Rows(order)) = order { order[i] } else { i };
+            let bytes = weight.row(from, &mut room);
+            let factor = self.factors.get(from).or(self.factors.first()).copied().unwrap_or(1.0);
+            let as_is = self.ty == weight.ty && weight.edit == Edit::None && factor == 1.0 && !matches!(order, Some(Order::Columns(_)));
             let bytes = if as_is {
                 Cow::Borrowed(bytes)
             } else {
                 weight.ty.decode(bytes, &mut row);
                 weight.edit.apply(&mut row);
+                row.iter_mut().for_each(|x| *x *= factor);
                 let values = if let Some(Order::Columns(order)) = order { Cow::Owned(permuted(&row, order)) } else { Cow::Borrowed(&row) };
                 Cow::Owned(self.encode(&values)?)
             };
