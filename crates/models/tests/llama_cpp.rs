@@ -155,6 +155,19 @@ fn softcapped() -> Outcome {
     })
 }
 
+/// Factors that the weights of the file hold.
+#[test]
+fn factors() -> Outcome {
+    varied("falcon_h1", |config, _| {
+        let factors = serde_json::json!({
+            "embedding_multiplier": 2.0, "lm_head_multiplier": 0.9, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.7,
+            "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.6, "key_multiplier": 0.4, "mlp_multipliers": [0.8, 1.75],
+            "ssm_multipliers": [0.5, 1.5, 0.75, 1.25, 3.0],
+        });
+        config.extend(factors.as_object().cloned().unwrap_or_default());
+    })
+}
+
 macro_rules! tests {
     ($($name:ident: $form:ident,)*) => { $(tests! { @ $form $name })* };
     // Its name in GGUF files is bitnet.cpp's, a fork; llama.cpp itself does not know it.
