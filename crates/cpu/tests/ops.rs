@@ -88,6 +88,23 @@ fn positions() -> Outcome {
     })
 }
 
+/// An op that looks at what an earlier one has stored.
+#[test]
+fn attention_to_keys_of_another_op() -> Outcome {
+    let spec = AttentionSpec::causal(4, 2, 16);
+    agrees("shared keys", 48, &[], (70, 9), |g, x| {
+        let (q, k, v) = (g.linear(x, "q", 64), g.linear(x, "k", 32), g.linear(x, "v", 32));
+        let cache = g.kv_cache(&spec);
+        let y = g.attention_in(cache, q, Some([k, v]), &spec);
+        let q = g.scale(y, 3.0);
+        let narrow = AttentionSpec { mask: Mask::Window(11), ..spec.clone() };
+        let z = g.attention_in(cache, q, None, &narrow);
+        let y = g.add(y, z);
+        let y = g.linear(y, "out", 48);
+        g.add(x, y)
+    })
+}
+
 /// More keys than one range holds, so that threads share the keys of a single token.
 #[test]
 fn attention_over_many_keys() -> Outcome {

@@ -211,8 +211,7 @@ fn pairs() {
 fn attention() {
     let good = Attention {
         q: X,
-        k: X,
-        v: X,
+        kv: Some([X; 2]),
         state: StateId(0),
         heads: 2,
         kv_heads: 2,
@@ -232,6 +231,16 @@ fn attention() {
         })
     };
     let kv = |heads| State::Kv { heads, key: 4, value: 4, window: None };
+    let again = |appended: bool| {
+        Build::with(8, |b, out| {
+            let state = b.state(kv(2));
+            if appended {
+                let out = b.value(8);
+                b.op(Attention { state, out, ..good.clone() });
+            }
+            Attention { state, kv: None, out, ..good.clone() }
+        })
+    };
     let slopes = |n: usize| Build::with(8, |b, out| Attention { state: b.state(kv(2)), alibi: Some(vec![0.5; n]), out, ..good.clone() });
     hold(&[
         ("", with(2, 2, 4, kv(2), Some(&[2]))),
@@ -243,6 +252,8 @@ fn attention() {
         ("k is 8 wide, but should be 4", with(2, 1, 4, kv(1), None)),
         ("q is 8 wide, but should be 6", with(2, 2, 3, kv(2), None)),
         ("the state is Kv", with(2, 2, 4, kv(1), None)),
+        ("", again(true)),
+        ("no op before it has appended keys and values", again(false)),
         ("the state is Fixed", with(2, 2, 4, State::Fixed { shape: vec![2, 4, 4] }, None)),
         ("`w1` has shape [3], but the configuration asks for [2]", with(2, 2, 4, kv(2), Some(&[3]))),
     ]);

@@ -169,7 +169,9 @@ impl Interpreter {
             Op::Attention(a) => {
                 let mut out = vec![];
                 for (i, row) in rows.iter().enumerate() {
-                    self.append(a.state, row, &of(a.k)[i], &of(a.v)[i]);
+                    if let Some([k, v]) = a.kv {
+                        self.append(a.state, row, &of(k)[i], &of(v)[i]);
+                    }
                     let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
                     out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position));
                 }

@@ -461,8 +461,10 @@ impl Compiler<'_> {
                 self.attention.insert(Arc::new(attention::Scratch::new(self.parts.threads, sizes)?)).clone()
             }
         };
-        let inputs = vec![self.value(a.k)?, self.value(a.v)?];
-        self.append(&cache, inputs);
+        if let Some([k, v]) = a.kv {
+            let inputs = vec![self.value(k)?, self.value(v)?];
+            self.append(&cache, inputs);
+        }
         let sinks = self.parts.weights.some_vector(a.sinks)?;
         let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks, alibi: a.alibi.clone() };
         let (q, out) = (self.value(a.q)?, self.value(a.out)?);

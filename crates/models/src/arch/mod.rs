@@ -16,6 +16,7 @@ mod falcon;
 mod falcon_h1;
 mod gemma;
 mod gemma2;
+mod gemma4;
 mod glm;
 mod gpt2;
 mod gpt_neo;
@@ -116,6 +117,7 @@ static ALL: &[&Arch] = &[
     &gemma2::GEMMA2,
     &gemma2::VAULTGEMMA,
     &gemma2::GEMMA3,
+    &gemma4::GEMMA4,
     &ernie4_5::ERNIE4_5,
     &ernie4_5::HELIUM,
     &exaone::EXAONE,

@@ -1,4 +1,4 @@
-use super::{Check, Operator};
+use super::{Check, Op, Operator};
 use crate::{Graph, Result, State, StateId, Value, WeightId};
 use serde::Serialize;
 
@@ -14,15 +14,13 @@ pub enum Mask {
 /// Scaled dot-product attention over the sequence so far (Vaswani et al. 2017, arXiv:1706.03762), with grouped heads
 /// (Ainslie et al. 2023, arXiv:2305.13245): query head `h` reads key/value head `h / (heads / kv_heads)`.
 ///
-/// Appends `k` and `v` to the state, then `out = sum_t softmax_t(scale * q . k_t) v_t` over the positions that `mask` allows.
+/// Appends keys and values to the state, then `out = sum_t softmax_t(scale * q . k_t) v_t` over the positions that `mask` allows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Attention {
     /// Queries, `heads * key`.
     pub q: Value,
-    /// Keys, `kv_heads * key`.
-    pub k: Value,
-    /// Values, `kv_heads * value`.
-    pub v: Value,
+    /// Keys, `kv_heads * key`, and values, `kv_heads * value`; none where an earlier op has appended them to the same state.
+    pub kv: Option<[Value; 2]>,
     /// The cache, a [`State::Kv`].
     pub state: StateId,
     /// Query heads.
@@ -56,7 +54,7 @@ impl Operator for Attention {
         self.out
     }
     fn inputs(&self) -> Vec<Value> {
-        vec![self.q, self.k, self.v]
+        std::iter::once(self.q).chain(self.kv.into_iter().flatten()).collect()
     }
     fn weights(&self) -> Vec<WeightId> {
         self.sinks.into_iter().collect()
@@ -67,8 +65,15 @@ impl Operator for Attention {
     fn check(&self, c: &Check<'_>) -> Result<()> {
         c.divides("key/value heads", self.kv_heads, self.heads)?;
         c.expect("q", c.width(self.q), self.heads * self.key)?;
-        c.expect("k", c.width(self.k), self.kv_heads * self.key)?;
-        c.expect("v", c.width(self.v), self.kv_heads * self.value)?;
+        if let Some([k, v]) = self.kv {
+            c.expect("k", c.width(k), self.kv_heads * self.key)?;
+            c.expect("v", c.width(v), self.kv_heads * self.value)?;
+        } else {
+            let appends = |op: &Op| matches!(op, Op::Attention(a) if a.state == self.state && a.kv.is_some());
+            if !c.plan.ops.iter().take_while(|op| op.output() != self.out).any(appends) {
+                return c.fail("no op before it has appended keys and values");
+            }
+        }
         c.expect("the output", c.out(), self.heads * self.value)?;
         c.shape(self.sinks, &[self.heads])?;
         if let Some(slopes) = self.alibi.as_ref().filter(|slopes| slopes.len() != self.heads) {
@@ -124,15 +129,25 @@ impl AttentionSpec {
 impl Graph<'_> {
     /// Attention over the sequence so far, with a cache of its own.
     pub fn attention(&mut self, q: Value, k: Value, v: Value, spec: &AttentionSpec) -> Value {
+        let state = self.kv_cache(spec);
+        self.attention_in(state, q, Some([k, v]), spec)
+    }
+
+    /// A cache for attention as `spec` says.
+    pub fn kv_cache(&mut self, spec: &AttentionSpec) -> StateId {
+        let &AttentionSpec { kv_heads, key, value, mask, .. } = spec;
+        let window = if let Mask::Window(n) = mask { Some(n) } else { None };
+        self.new_state(State::Kv { heads: kv_heads, key, value, window })
+    }
+
+    /// Attention over the cache `state`, to which `kv` is appended first; without, an earlier op must have appended to it.
+    pub fn attention_in(&mut self, state: StateId, q: Value, kv: Option<[Value; 2]>, spec: &AttentionSpec) -> Value {
         let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks, ref alibi } = spec;
         let alibi = alibi.clone();
-        let window = if let Mask::Window(n) = mask { Some(n) } else { None };
-        let state = self.new_state(State::Kv { heads: kv_heads, key, value, window });
         let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
         self.op(heads * value, Some(q), |out| Attention {
             q,
-            k,
-            v,
+            kv,
             state,
             heads,
             kv_heads,

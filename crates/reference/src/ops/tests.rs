@@ -98,8 +98,7 @@ fn attention_with_window_bound_and_sinks() {
     let (q, sinks) = (v(4, 6.0), v(2, 7.0));
     let plain = Attention {
         q: NONE,
-        k: NONE,
-        v: NONE,
+        kv: Some([NONE; 2]),
         state: StateId(0),
         heads: 2,
         kv_heads: 1,
