@@ -245,6 +245,10 @@ fn ngrams() -> Outcome {
     let head = |tokens, size, first| NgramHead { tokens, size, first };
     let heads = vec![head(2, 11, 0), head(2, 13, 11), head(3, 17, 24), head(4, 19, 41)];
     let multipliers = vec![1_000_003, 7_777_777_777, (1 << 61) - 1, u64::MAX];
+    agrees("a table without the last tokens", 48, &[], (60, 6), |g, x| {
+        let y = g.embed_first("first", 20, 48, 0.5);
+        g.add(x, y)
+    })?;
     // A boundary that is frequent, and one that never comes.
     for boundary in [7, 60] {
         agrees(&format!("boundary {boundary}"), 48, &[], (90, 6), |g, x| {

@@ -205,7 +205,7 @@ impl<'a> Settings<'a> {
     }
 
     /// A count from 1 to `largest`, where there is one.
-    fn optional_size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<Option<usize>> {
+    pub(crate) fn optional_size_to(&self, hf: &str, gguf: &str, largest: usize) -> Result<Option<usize>> {
         let Some(n) = self.read(hf, gguf, whole_number, |key| self.unsigned(key), "a whole number")? else { return Ok(None) };
         match usize::try_from(n).ok().filter(|n| (1..=largest).contains(n)) {
             Some(n) => {

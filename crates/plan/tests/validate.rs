@@ -93,6 +93,7 @@ fn row_ops() {
     let position = |offset, shape: &[usize]| {
         Build::with(8, |b, out| Embed { weight: b.weight(shape), by: Lookup::Position { offset }, scale: 1.0, out })
     };
+    let first = |shape: &[usize]| Build::with(8, |b, out| Embed { weight: b.weight(shape), by: Lookup::TokenOrFirst, scale: 1.0, out });
     let sinusoid = |n: usize| Build::with(8, |_, out| Sinusoid { frequencies: vec![1.0; n], offset: 0, out });
     let rope = |head, pairs| {
         let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0, longer: None };
@@ -131,6 +132,10 @@ fn row_ops() {
         ("the output is 3 wide, but should be 2", sum(2, 4, 3)),
         ("", short(4)),
         ("3 does not divide 8", short(3)),
+        ("", first(&[6, 8])),
+        ("", first(&[4, 8])),
+        ("asks for [6, 8]", first(&[7, 8])),
+        ("asks for [1, 8]", first(&[0, 8])),
         ("", concat(2, 16)),
         ("3 does not divide 8", concat(3, 16)),
         ("the output is 12 wide, but should be 16", concat(1, 12)),

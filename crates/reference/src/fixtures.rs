@@ -45,6 +45,7 @@ macro_rules! fixtures {
             gemma: gguf,
             gemma2: gguf,
             gemma3_text: gguf,
+            gemma3n_text: hub_only,
             gemma4_text: hub_only,
             vaultgemma: hub_only,
             ernie4_5: gguf,

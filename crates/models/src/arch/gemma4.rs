@@ -21,10 +21,20 @@ pub(crate) static GEMMA4: Arch = Arch {
     plan,
 };
 
-/// Parts that see and hear.
-const IGNORED: &[&str] = &["model.audio_tower.*", "model.embed_audio.*", "model.embed_vision.*"];
+/// Parts that see and hear, and what published checkpoints hold beyond need.
+pub(super) const IGNORED: &[&str] = &[
+    "model.audio_tower.*",
+    "model.embed_audio.*",
+    "model.embed_vision.*",
+    // Of layers that look at the keys and values of others. Where they are needed, they must be there.
+    "*.self_attn.k_proj.weight",
+    "*.self_attn.v_proj.weight",
+    "*.self_attn.k_norm.weight",
+    // Of Gemma 3n, where its settings do without.
+    "*.altup.correct_output_scale",
+];
 
-const NORMS: &[Entry] = &[
+pub(super) const NORMS: &[Entry] = &[
     tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm"),
     tensor("blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"),
     tensor("blk.{}.ffn_norm", "model.layers.{}.pre_feedforward_layernorm"),
@@ -32,7 +42,7 @@ const NORMS: &[Entry] = &[
     tensor("blk.{}.layer_output_scale", "model.layers.{}.layer_scalar"),
 ];
 
-const PER_LAYER: &[Entry] = &[
+pub(super) const PER_LAYER: &[Entry] = &[
     tensor("per_layer_token_embd", "model.embed_tokens_per_layer"),
     tensor("per_layer_model_proj", "model.per_layer_model_projection"),
     tensor("per_layer_proj_norm", "model.per_layer_projection_norm"),
@@ -50,23 +60,27 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let act = s.activation("gelu_pytorch_tanh")?;
     let inner = s.size("intermediate_size", "")?;
     let wide = s.bool_or("use_double_wide_mlp", "", false)?;
-    let per_layer = PerLayer { width: s.count_or("hidden_size_per_layer_input", "", 0)?, act };
+    let per_layer = PerLayer::read(s, act)?;
     let x = g.embed("token_embd", c.width, c.embed_scale);
     let extra = per_layer.embed(g, x, &c);
     let mut caches: Vec<StateId> = vec![];
     let x = g.layers(c.layers, x, |g, i, x| {
         let layer = &layers[i];
         let x = c.residual(g, x, "attn_norm", |g, x| {
-            let cache = layer.shares.and_then(|of| caches.get(of).copied());
-            let (y, cache) = layer.attention(g, x, cache, c.eps);
-            caches.push(cache);
+            let y = layer.attention(g, x, &mut caches, c.eps);
             c.norm(g, y, "post_attention_norm")
         });
         let x = c.residual(g, x, "ffn_norm", |g, x| {
             let y = g.gated_ffn(x, if wide && layer.shares.is_some() { 2 * inner } else { inner }, act);
             c.norm(g, y, "post_ffw_norm")
         });
-        let x = per_layer.add(g, i, x, extra, &c);
+        let x = match extra {
+            Some(extra) => {
+                let y = per_layer.part(g, i, x, extra, &c);
+                g.add(x, y)
+            }
+            None => x,
+        };
         g.with_short_weight(x, Binary::Mul, "layer_output_scale", 1)
     });
     let x = g.select(x);
@@ -87,20 +101,28 @@ fn refuse(s: &Settings<'_>) -> Result<()> {
 }
 
 /// An embedding of each token for each layer, which joins the stream at its end, gated by it.
-struct PerLayer {
+pub(super) struct PerLayer {
     /// Numbers for each layer; 0 where there is no such embedding.
     width: usize,
+    /// Rows of the table, where it has not one for each token.
+    rows: Option<usize>,
     act: Function,
 }
 
 impl PerLayer {
+    pub(super) fn read(s: &Settings<'_>, act: Function) -> Result<Self> {
+        let rows = s.optional_size_to("vocab_size_per_layer_input", "", 1 << 24)?;
+        Ok(Self { width: s.count_or("hidden_size_per_layer_input", "", 0)?, rows, act })
+    }
+
     /// For all layers: a table's row, and what a matrix makes of the token's embedding `x`, in equal parts.
-    fn embed(&self, g: &mut Graph<'_>, x: Value, c: &Decoder) -> Option<Value> {
+    pub(super) fn embed(&self, g: &mut Graph<'_>, x: Value, c: &Decoder) -> Option<Value> {
         let width = c.layers * self.width;
         if width == 0 {
             return None;
         }
-        let token = g.embed("per_layer_token_embd", width, (self.width as f32).sqrt());
+        let rows = self.rows.unwrap_or(g.vocabulary());
+        let token = g.embed_first("per_layer_token_embd", rows, width, (self.width as f32).sqrt());
         let y = g.linear(x, "per_layer_model_proj", width);
         let y = g.scale(y, 1.0 / (c.width as f32).sqrt());
         let y = g.head_norm(y, "per_layer_proj_norm", self.width, c.eps);
@@ -108,32 +130,31 @@ impl PerLayer {
         Some(g.scale(y, std::f32::consts::FRAC_1_SQRT_2))
     }
 
-    /// The stream with what layer `layer` adds of it.
-    fn add(&self, g: &mut Graph<'_>, layer: usize, x: Value, extra: Option<Value>, c: &Decoder) -> Value {
-        let Some(extra) = extra else { return x };
+    /// What layer `layer` makes of its part of `extra`, gated by `x`.
+    pub(super) fn part(&self, g: &mut Graph<'_>, layer: usize, x: Value, extra: Value, c: &Decoder) -> Value {
         let part = g.slice(extra, 1, layer * self.width, self.width);
         let gate = g.linear(x, "inp_gate", self.width);
         let y = g.glu(gate, part, self.act);
         let y = g.linear(y, "proj", c.width);
-        let y = c.norm(g, y, "post_norm");
-        g.add(x, y)
+        c.norm(g, y, "post_norm")
     }
 }
 
 /// An attention layer.
-struct Layer {
-    heads: Heads,
-    mask: Mask,
-    rope: Rope,
+pub(super) struct Layer {
+    pub(super) heads: Heads,
+    pub(super) mask: Mask,
+    pub(super) rope: Rope,
     /// Whether values are keys before norm and rotation.
-    values_are_keys: bool,
+    pub(super) values_are_keys: bool,
     /// The layer whose keys and values it looks at, where it has none.
-    shares: Option<usize>,
+    pub(super) shares: Option<usize>,
 }
 
 impl Layer {
-    /// The output, and the cache that was looked at: `cache`, or one of its own.
-    fn attention(&self, g: &mut Graph<'_>, x: Value, cache: Option<StateId>, eps: f32) -> (Value, StateId) {
+    /// The output. `caches` are those of the layers before; that of this layer is added.
+    pub(super) fn attention(&self, g: &mut Graph<'_>, x: Value, caches: &mut Vec<StateId>, eps: f32) -> Value {
+        let cache = self.shares.and_then(|of| caches.get(of).copied());
         let Heads { heads, kv_heads, head, .. } = self.heads;
         let prepare = |g: &mut Graph<'_>, x, norm: &str| {
             let x = g.head_norm(x, norm, head, eps);
@@ -151,56 +172,57 @@ impl Layer {
                 (Some([prepare(g, k, "attn_k_norm"), v]), g.kv_cache(&spec))
             }
         };
+        caches.push(cache);
         let y = g.attention_in(cache, q, kv, &spec);
-        (g.linear(y, "attn_output", g.width(x)), cache)
+        g.linear(y, "attn_output", g.width(x))
     }
 }
 
 /// The attention layers: those with a window, and those that see all, whose heads may have another size.
 fn layers(s: &Settings<'_>, c: &Decoder) -> Result<Vec<Layer>> {
-    const SHARED: &str = "num_kv_shared_layers";
     let usual = Heads::read(s, c.width)?;
-    let masks = masks(s, c.layers)?;
-    let same = s.bool_or("attention_k_eq_v", "", false)?;
-    let shared = s.count_or(SHARED, "", 0)?;
-    let own = c.layers.saturating_sub(shared);
-    let one = |i: usize| {
-        let full = masks[i] == Mask::Causal;
-        let heads = heads(s, i, full, same, usual)?;
-        let keys = if full { RopeKeys::FULL } else { RopeKeys::SLIDING };
-        let rope = s.rotary(heads.head, Rotary { keys, base: if full { 1e6 } else { 1e4 }, ..Rotary::HALVES })?;
-        let last = || masks[..own].iter().rposition(|mask| *mask == masks[i]);
-        let shares = if i < own {
-            None
-        } else {
-            Some(
-                last()
-                    .ok_or_else(|| s.wrong(SHARED, "", format!("is {shared}; no layer is left whose keys and values could be shared")))?,
-            )
-        };
-        Ok(Layer { heads, mask: masks[i], rope, values_are_keys: same && full, shares })
-    };
-    let layers = (0..c.layers).map(one).collect::<Result<Vec<Layer>>>()?;
-    let differs =
-        |l: &Layer| l.shares.is_some_and(|of| (layers[of].heads.kv_heads, layers[of].heads.head) != (l.heads.kv_heads, l.heads.head));
-    match layers.iter().any(differs) {
-        true => Err(s.wrong(SHARED, "", format!("is {shared}, but heads of these layers have other sizes than those they share with"))),
-        false => Ok(layers),
-    }
-}
-
-/// What each layer sees: five of six have a window where no list tells. The last one sees all in any case.
-fn masks(s: &Settings<'_>, layers: usize) -> Result<Vec<Mask>> {
-    let Some(window) = s.window()? else { return Err(s.wrong("sliding_window", "", "is missing")) };
-    let windowed = Mask::Window(window);
-    let mut masks = match listed_masks(s, layers, windowed)? {
-        Some(masks) => masks,
-        None => (0..layers).map(|i| if (i + 1) % 6 == 0 { Mask::Causal } else { windowed }).collect(),
-    };
+    let mut masks = masks(s, c.layers, 6)?;
+    // The last one sees all, whatever the list says.
     if let Some(last) = masks.last_mut() {
         *last = Mask::Causal;
     }
-    Ok(masks)
+    let same = s.bool_or("attention_k_eq_v", "", false)?;
+    let kinds = masks.iter().enumerate().map(|(i, mask)| {
+        let full = *mask == Mask::Causal;
+        Ok((*mask, heads(s, i, full, same, usual)?, same && full))
+    });
+    attention_layers(s, kinds.collect::<Result<Vec<_>>>()?)
+}
+
+/// Attention layers of what they see, their heads, and whether their values are their keys. The last ones look at the keys and values of
+/// the last one before them that sees the same.
+pub(super) fn attention_layers(s: &Settings<'_>, kinds: Vec<(Mask, Heads, bool)>) -> Result<Vec<Layer>> {
+    const SHARED: &str = "num_kv_shared_layers";
+    let shared = s.count_or(SHARED, "", 0)?;
+    let own = &kinds[..kinds.len().saturating_sub(shared)];
+    let one = |(i, (mask, heads, values_are_keys)): (usize, &(Mask, Heads, bool))| {
+        let full = *mask == Mask::Causal;
+        let (keys, base) = if full { (RopeKeys::FULL, 1e6) } else { (RopeKeys::SLIDING, 1e4) };
+        let rope = s.rotary(heads.head, Rotary { keys, base, ..Rotary::HALVES })?;
+        let shares = own.iter().rposition(|(m, h, _)| m == mask && (h.head, h.kv_heads) == (heads.head, heads.kv_heads));
+        if i >= own.len() && shares.is_none() {
+            return Err(s.wrong(
+                SHARED,
+                "",
+                format!("is {shared}, but layer {i} finds no layer before them with keys and values like its own"),
+            ));
+        }
+        Ok(Layer { heads: *heads, mask: *mask, rope, values_are_keys: *values_are_keys, shares: shares.filter(|_| i >= own.len()) })
+    };
+    kinds.iter().enumerate().map(one).collect()
+}
+
+/// What each layer sees: all but every `period`th have a window where no list tells.
+pub(super) fn masks(s: &Settings<'_>, layers: usize, period: usize) -> Result<Vec<Mask>> {
+    let Some(window) = s.window()? else { return Err(s.wrong("sliding_window", "", "is missing")) };
+    let windowed = Mask::Window(window);
+    let usual = || (0..layers).map(|i| if (i + 1) % period == 0 { Mask::Causal } else { windowed }).collect();
+    Ok(listed_masks(s, layers, windowed)?.unwrap_or_else(usual))
 }
 
 /// The heads of layer `i`, of which `per_layer_config` may tell, or, of layers that see all, settings of their own.

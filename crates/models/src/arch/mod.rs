@@ -1,5 +1,6 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
+mod altup;
 mod apertus;
 mod bamba;
 pub(crate) mod bitnet;
@@ -16,6 +17,7 @@ mod falcon;
 mod falcon_h1;
 mod gemma;
 mod gemma2;
+mod gemma3n;
 mod gemma4;
 mod glm;
 mod gpt2;
@@ -117,6 +119,7 @@ static ALL: &[&Arch] = &[
     &gemma2::GEMMA2,
     &gemma2::VAULTGEMMA,
     &gemma2::GEMMA3,
+    &gemma3n::GEMMA3N,
     &gemma4::GEMMA4,
     &ernie4_5::ERNIE4_5,
     &ernie4_5::HELIUM,

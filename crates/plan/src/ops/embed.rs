@@ -7,6 +7,8 @@ use serde::Serialize;
 pub enum Lookup {
     /// The token, in a table `[vocabulary, width]`.
     Token,
+    /// The token, in a table that may lack the last tokens of the vocabulary, which read its first row (Gemma 3n).
+    TokenOrFirst,
     /// The token's position plus `offset`, in a table of at least so many rows as the context has tokens (Gehring et al. 2017,
     /// arXiv:1705.03122). Positions beyond the table read its last row.
     Position {
@@ -20,6 +22,7 @@ impl Lookup {
     pub fn row(self, token: u32, position: usize, rows: usize) -> usize {
         match self {
             Self::Token => token as usize,
+            Self::TokenOrFirst => Some(token as usize).filter(|row| *row < rows).unwrap_or(0),
             Self::Position { offset } => position.saturating_add(offset).min(rows.saturating_sub(1)),
         }
     }
@@ -41,7 +44,7 @@ pub struct Embed {
 impl Operator for Embed {
     fn name(&self) -> &'static str {
         match self.by {
-            Lookup::Token => "embed",
+            Lookup::Token | Lookup::TokenOrFirst => "embed",
             Lookup::Position { .. } => "embed_position",
         }
     }
@@ -57,6 +60,10 @@ impl Operator for Embed {
     fn check(&self, c: &Check<'_>) -> Result<()> {
         match self.by {
             Lookup::Token => c.shape(self.weight, &[c.plan.vocabulary, c.out()]),
+            Lookup::TokenOrFirst => {
+                let rows = c.plan.weight(self.weight).shape.first().copied().unwrap_or(0);
+                c.shape(self.weight, &[rows.clamp(1, c.plan.vocabulary), c.out()])
+            }
             Lookup::Position { offset } => {
                 let rows = c.plan.context.saturating_add(offset);
                 match c.plan.weight(self.weight).shape[..] {
@@ -73,6 +80,12 @@ impl Graph<'_> {
     pub fn embed(&mut self, name: &str, width: usize, scale: f32) -> Value {
         let weight = self.weight(&format!("{name}.weight"), &[self.vocabulary(), width]);
         self.op(width, None, |out| Embed { weight, by: Lookup::Token, scale, out })
+    }
+
+    /// The tokens' rows of the table `name`, which is `width` wide and holds `rows` of the vocabulary; others read the first.
+    pub fn embed_first(&mut self, name: &str, rows: usize, width: usize, scale: f32) -> Value {
+        let weight = self.weight(&format!("{name}.weight"), &[rows, width]);
+        self.op(width, None, |out| Embed { weight, by: Lookup::TokenOrFirst, scale, out })
     }
 
     /// The row of the table `name`, which is `width` wide, for each token's position plus `offset`.
