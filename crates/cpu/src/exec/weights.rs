@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::{isa::Isa, matmul::Matrix, ops::experts::Expert, pool::Pool};
-use onebit_plan::{ActivationKind, DeviceError, Edit, Model, Op, Progress, Weight, WeightId};
+use onebit_plan::{ActivationKind, DeviceError, Model, Op, Progress, Weight, WeightId};
 use std::{collections::HashMap, sync::Arc};
 
 /// What an op wants a weight to be.
@@ -74,18 +74,7 @@ pub(crate) fn bytes(model: &Model, nodes: &[Node]) -> usize {
 
 /// About what a packed matrix of `rows` of the weight's rows takes.
 fn packed_bytes(weight: &Weight, rows: usize) -> usize {
-    let (columns, stored) = (weight.columns(), weight.row_bytes());
-    let row = match weight.ty.info().codes {
-        _ if weight.edit != Edit::None => columns.saturating_mul(4),
-        // Handed out in wide codes, and kept in as many bits as there are.
-        Some(_) if !weight.in_file() => weight.bytes() / weight.rows().max(1) + columns / 8,
-        None if weight.ty.block_values() == 1 && weight.ty.block_bytes() > 2 => columns.saturating_mul(4),
-        None => stored,
-        // Types below four bits are kept as codes of two to eight bits, which only packing can tell.
-        Some(_) if weight.ty.bits_per_value() < 4.0 => columns + columns / 8,
-        Some(_) => stored + columns / 16,
-    };
-    rows.next_multiple_of(16).saturating_mul(row)
+    rows.next_multiple_of(16).saturating_mul(Matrix::packed_row(weight))
 }
 
 impl Weights {

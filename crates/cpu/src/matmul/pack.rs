@@ -85,6 +85,15 @@ impl Matrix {
 }
 
 impl Matrix {
+    /// About the bytes of a packed row of a weight: which form it gets is seen from its first rows alone.
+    pub(crate) fn packed_row(weight: &Weight) -> usize {
+        let stored = PartOf::new(weight, 0);
+        let (columns, rows) = (weight.columns(), weight.rows().min(ROWS));
+        let from = Rows { name: &weight.name, ty: weight.ty, columns, rows, stored: &stored, edit: weight.edit };
+        let form = from.form(|split| from.look(split, 0..rows));
+        form.map_or(0, |(form, way, _)| form.geometry(columns, way.span()).panel.div_ceil(ROWS))
+    }
+
     /// Packs a matrix from its stored bytes, row by row, as [`Matrix::pack`] does with a weight's.
     pub fn from_bytes(
         ty: WeightType,
@@ -111,6 +120,12 @@ enum Way {
     Decode,
     /// Split into codes and scales, which share a scale in `2^span` blocks, or in each.
     Split { split: Split, span: u32, store: Store },
+}
+
+impl Way {
+    fn span(&self) -> u32 {
+        if let Self::Split { span, .. } = self { *span } else { 0 }
+    }
 }
 
 /// How codes are stored.
@@ -172,9 +187,8 @@ impl Rows<'_> {
             let what = format!("`{}`: {} rows of {} values ({}) cannot be packed", self.name, self.rows, self.columns, self.ty);
             DeviceError::Unsupported(what)
         };
-        let (form, way, levels) = self.form(pool).ok_or_else(unsupported)?;
-        let span = if let Way::Split { span, .. } = way { span } else { 0 };
-        let geometry = Geometry { levels, ..form.geometry(self.columns, span) };
+        let (form, way, levels) = self.form(|split| self.survey(split, pool)).ok_or_else(unsupported)?;
+        let geometry = Geometry { levels, ..form.geometry(self.columns, way.span()) };
         let panels = self.rows.div_ceil(ROWS);
         let bytes = panels.checked_mul(geometry.panel).ok_or_else(unsupported)?;
         let memory = Memory::zeroed(bytes, || format!("weight `{}`", self.name))?;
@@ -199,7 +213,7 @@ impl Rows<'_> {
         })
     }
     /// The form, how values get into it, and levels for its kernels.
-    fn form(&self, pool: &Pool) -> Option<(Form, Way, Levels)> {
+    fn form(&self, survey: impl FnOnce(Split) -> Survey) -> Option<(Form, Way, Levels)> {
         let plain = |form, way| Some((form, way, Levels::default()));
         if self.columns == 0 {
             return None;
@@ -218,7 +232,7 @@ impl Rows<'_> {
             let (store, levels) = Store::new(&form, &[]);
             return Some((form, Way::Split { split, span: 0, store }, levels));
         }
-        let seen = self.survey(split, pool);
+        let seen = survey(split);
         let codes: Vec<i8> = (i8::MIN..=i8::MAX).filter(|q| seen.codes[usize::from(*q as u8)]).collect();
         let form = Form::general(&codes, seen.group, seen.offsets)?;
         let (store, levels) = Store::new(&form, &codes);
@@ -227,26 +241,30 @@ impl Rows<'_> {
     }
     /// Looks through all codes, so that the smallest general form that holds them can be chosen.
     fn survey(&self, split: Split, pool: &Pool) -> Survey {
-        let all = Mutex::new(Survey { codes: [false; 256], group: 0, offsets: false });
+        let all = Mutex::new(Survey::NOTHING);
         pool.run(&|w| {
-            let mut seen = Survey { codes: [false; 256], group: 0, offsets: false };
-            let (mut codes, mut room) = (Codes::default(), vec![]);
-            for row in w.chunk(self.rows, 1) {
-                let (header, blocks) = self.stored.row(row, &mut room).split_at(self.ty.header_bytes());
-                for block in blocks.chunks_exact(self.ty.block_bytes()) {
-                    split(header, block, &mut codes);
-                    let values = &codes.codes[..self.ty.block_values()];
-                    values.iter().for_each(|q| seen.codes[usize::from(*q as u8)] = true);
-                    seen.offsets |= codes.offsets[..values.len() / codes.group].iter().any(|o| *o != 0.0);
-                    seen.group = codes.group;
-                }
-            }
+            let seen = self.look(split, w.chunk(self.rows, 1));
             let mut all = all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             all.codes.iter_mut().zip(seen.codes).for_each(|(all, seen)| *all |= seen);
             all.group = all.group.max(seen.group);
             all.offsets |= seen.offsets;
         });
         all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+    /// The part of [`Rows::survey`] that some rows tell.
+    fn look(&self, split: Split, rows: Range<usize>) -> Survey {
+        let (mut seen, mut codes, mut room) = (Survey::NOTHING, Codes::default(), vec![]);
+        for row in rows {
+            let (header, blocks) = self.stored.row(row, &mut room).split_at(self.ty.header_bytes());
+            for block in blocks.chunks_exact(self.ty.block_bytes()) {
+                split(header, block, &mut codes);
+                let values = &codes.codes[..self.ty.block_values()];
+                values.iter().for_each(|q| seen.codes[usize::from(*q as u8)] = true);
+                seen.offsets |= codes.offsets[..values.len() / codes.group].iter().any(|o| *o != 0.0);
+                seen.group = codes.group;
+            }
+        }
+        seen
     }
     /// Writes one row.
     fn put(&self, form: &Form, way: &Way, row: usize, codes: &mut [u8], plane: &mut [u8], scratch: &mut Scratch) {
@@ -298,4 +316,8 @@ struct Survey {
     codes: [bool; 256],
     group: usize,
     offsets: bool,
+}
+
+impl Survey {
+    const NOTHING: Self = Self { codes: [false; 256], group: 0, offsets: false };
 }

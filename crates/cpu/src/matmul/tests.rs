@@ -9,6 +9,7 @@ use crate::{
     isa::{Isa, Level},
     pool::Pool,
 };
+use onebit_plan::{Edit, Weight};
 use onebit_quants::{Codes, WeightType};
 use proptest::prelude::*;
 
@@ -395,5 +396,28 @@ fn general_forms_are_as_small_as_codes_allow() {
         let matrix = weights.pack(isa, ActivationKind::Int8, &pool);
         let got = matrix.resident_bytes() as f64 * 8.0 / (32 * 1536) as f64;
         assert!(got <= bits + 0.05, "{ty}: {got} bits");
+    }
+}
+
+/// Of every type that a GGUF file can hold, those whose rows have headers too.
+#[test]
+fn what_a_packed_row_takes_is_known_before() {
+    let (pool, isa, folder) = (Pool::new(2), Isa::detect(), tempfile::tempdir().unwrap());
+    for ty in onebit_quants::ALL.iter().copied().filter(|t| t.info().ggml_id.is_some()) {
+        let rows = Weights::random(ty, 40, 512 / ty.block_values(), 19);
+        let path = folder.path().join(ty.name());
+        let mut writer = onebit_formats::gguf::Writer::new(&path);
+        writer.tensor("w", ty, &[rows.rows, rows.columns]).unwrap();
+        let mut data = writer.begin().unwrap();
+        data.write("w", &rows.bytes).unwrap();
+        data.finish().unwrap();
+        let file = onebit_formats::Checkpoint::open(&path).unwrap();
+        let weight = Weight::whole("w", &file.tensors["w"], vec![rows.rows, rows.columns], Edit::None).unwrap();
+        let matrix = Matrix::pack(&weight, 0..rows.rows, &isa, ActivationKind::Int8, &pool).unwrap();
+        let (guess, got) = (48 * Matrix::packed_row(&weight), matrix.resident_bytes());
+        assert!(guess.abs_diff(got) <= got / 100, "{ty}: {guess}, not {got}");
+        let mut values = vec![0.0; rows.columns];
+        matrix.row_f32(33, &mut values);
+        assert_eq!(bits(&[values]), bits(&[rows.decoded(33)]), "{ty}");
     }
 }
