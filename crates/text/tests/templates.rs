@@ -128,6 +128,28 @@ fn chains_end_on_a_small_stack() {
     checked.unwrap().join().unwrap();
 }
 
+/// Namespaces that would hold themselves, and values that grow in depth: refused where they are stored, before they take the stack.
+#[test]
+fn nothing_holds_itself() {
+    let messages = serde_json::json!([{"role": "user", "content": "x"}]);
+    let begin = "{% set ns = namespace(a=[], b='') %}";
+    for stored in ["ns", "ns, 1", "[ns]", "{'k': [1, ns]}", "namespace()", "ns if true else 1", "[1] + [ns]", "'' | default(ns, true)"] {
+        let text = render(&format!("{begin}{{% set ns.a = {stored} %}}{{{{ ns.a }}}}"), &messages, &Render::default());
+        assert!(matches!(&text, Err(Error::Template(e)) if e.contains("a namespace cannot be stored")), "{stored}: {text:?}");
+    }
+    for stored in ["{% set ns.a, x = ns, 1 %}", "{% set ns.a | default(ns, true) %}{% endset %}"] {
+        assert!(render(&format!("{begin}{stored}{{{{ ns.a }}}}"), &messages, &Render::default()).is_err(), "{stored}");
+    }
+    let deep = format!("{begin}{{% for i in range(100000) %}}{{% set ns.a = [ns.a] %}}{{% endfor %}}{{{{ ns.a == [ns.a] }}}}");
+    assert!(matches!(render(&deep, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("levels")));
+    let doubled = format!("{begin}{{% set ns.a = [1] %}}{{% for i in range(60) %}}{{% set ns.a = ns.a + ns.a %}}{{% endfor %}}x");
+    assert!(matches!(render(&doubled, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("more work than is allowed")));
+    let usual = format!(
+        "{begin}{{% for m in messages %}}{{% set ns.a = ns.a + [m, {{'n': loop.index}}] %}}{{% set ns.b = ns.b ~ 'y' %}}{{% endfor %}}"
+    );
+    assert_eq!(render(&(usual + "{{ ns.a | length }}{{ ns.b }}{{ ns.a[1].n }}"), &messages, &Render::default()).unwrap(), "2y1");
+}
+
 #[test]
 fn whose_fault() {
     let messages = serde_json::json!([{"role": "user", "content": "x"}]);

@@ -3,13 +3,14 @@
 //! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. The
 //! language itself comes from `minijinja`; here is what the Hub's templates need beyond it: `messages` prepares what they
 //! see, `json` is their `tojson`, `time` their `strftime_now`, `python` their Python, `source` their `{% generation %}`; `depth`
-//! bounds how far a source nests.
+//! bounds how far a source nests, `stored` what is kept in namespaces.
 
 mod depth;
 mod json;
 mod messages;
 mod python;
 mod source;
+mod stored;
 mod time;
 
 use crate::{Error, Result, Tokenizer};
@@ -20,8 +21,8 @@ use std::{borrow::Cow, collections::BTreeMap, error::Error as _, fmt, time::Syst
 
 /// What a rendering may cost: instructions, or 64 bytes of text each. It bounds time (about a second) and memory (256 MB). A
 /// thousand messages cost some hundred thousand. Some things `minijinja` 3.1 does not count, and they are not bounded: putting
-/// lists together with `+`, so that doubling one some thirty times is not stopped; and comparing with `==` two values that were
-/// made to nest, which takes the stack where they are ten thousand deep, and for ever where each level holds the last one twice.
+/// lists together with `+`, so that doubling one some thirty times is not stopped; and comparing with `==` two values that
+/// were made to nest, which takes for ever where each level holds the last one twice.
 const FUEL: u64 = 4_000_000;
 /// The longest template, in bytes.
 const SOURCE_LIMIT: usize = 512 << 10;
@@ -90,6 +91,7 @@ impl ChatTemplate {
         environment.set_debug(false);
         python::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
+        environment.add_filter(stored::FILTER, stored::storable);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> { Err(raised(message)) });
         for (name, text) in &sources {
             if text.len() > SOURCE_LIMIT {
@@ -97,7 +99,9 @@ impl ChatTemplate {
             }
             let text = source::without_generation_tags(text);
             depth::check(&text, &syntax).map_err(|e| Error::Template(format!("`{name}`, {e}")))?;
-            environment.add_template_owned(name.clone(), text.into_owned()).map_err(|e| Error::Template(describe(&e)))?;
+            environment
+                .add_template_owned(name.clone(), stored::guard(&text, &syntax).into_owned())
+                .map_err(|e| Error::Template(describe(&e)))?;
         }
         Ok(Self { environment, sources, tokens })
     }
@@ -124,6 +128,7 @@ impl ChatTemplate {
         let now = options.now.unwrap_or_else(SystemTime::now);
         variables.insert("strftime_now".into(), Value::from_function(move |format: String| time::strftime(now, &format)));
         let template = self.environment.get_template(name).map_err(|e| Error::Template(describe(&e)))?;
+        stored::begin();
         let text = template.render(Value::from_pairs(variables)).map_err(|e| error(&e))?;
         match open {
             None => Ok(text),
@@ -196,7 +201,9 @@ fn error(e: &minijinja::Error) -> Error {
         | ErrorKind::UnknownFunction
         | ErrorKind::TemplateNotFound
         | ErrorKind::BadInclude => Error::Template(describe(e)),
-        _ if e.detail().is_some_and(|detail| detail.contains("recursion limit")) => Error::Template(describe(e)),
+        _ if e.detail().is_some_and(|detail| detail.contains("recursion limit") || detail.contains(stored::REFUSED)) => {
+            Error::Template(describe(e))
+        }
         _ => Error::Messages(describe(e)),
     }
 }
