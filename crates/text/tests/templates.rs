@@ -150,6 +150,15 @@ fn nothing_holds_itself() {
     assert_eq!(render(&(usual + "{{ ns.a | length }}{{ ns.b }}{{ ns.a[1].n }}"), &messages, &Render::default()).unwrap(), "2y1");
 }
 
+/// Where the template engine itself panics, the rendering fails, and the next one works.
+#[test]
+fn the_engine_fails() {
+    let messages = serde_json::json!([{"role": "user", "content": "x"}]);
+    let text = render("{% for m in messages %}{{ loop.cycle() }}{% endfor %}", &messages, &Render::default());
+    assert!(matches!(&text, Err(Error::Template(e)) if e.contains("engine")), "{text:?}");
+    assert_eq!(render("{{ messages[0].content }}", &messages, &Render::default()).unwrap(), "x");
+}
+
 #[test]
 fn whose_fault() {
     let messages = serde_json::json!([{"role": "user", "content": "x"}]);

@@ -17,7 +17,14 @@ use crate::{Error, Result, Tokenizer};
 use minijinja::{Environment, ErrorKind, State, Value, syntax::SyntaxConfig};
 use onebit_formats::{Checkpoint, Source};
 use serde_json::{Map, Value as Json};
-use std::{borrow::Cow, collections::BTreeMap, error::Error as _, fmt, time::SystemTime};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    error::Error as _,
+    fmt,
+    panic::{self, AssertUnwindSafe},
+    time::SystemTime,
+};
 
 /// What a rendering may cost: instructions, or 64 bytes of text each. It bounds time (about a second) and memory (256 MB). A
 /// thousand messages cost some hundred thousand. Some things `minijinja` 3.1 does not count, and they are not bounded: putting
@@ -129,7 +136,10 @@ impl ChatTemplate {
         variables.insert("strftime_now".into(), Value::from_function(move |format: String| time::strftime(now, &format)));
         let template = self.environment.get_template(name).map_err(|e| Error::Template(describe(&e)))?;
         stored::begin();
-        let text = template.render(Value::from_pairs(variables)).map_err(|e| error(&e))?;
+        // `minijinja` 3.1 panics in places, such as `loop.cycle()` without arguments. Nothing that it was in the midst of changing
+        // outlives the rendering.
+        let rendered = panic::catch_unwind(AssertUnwindSafe(|| template.render(Value::from_pairs(variables))));
+        let text = rendered.map_err(|_| Error::Template("it made the template engine fail".into()))?.map_err(|e| error(&e))?;
         match open {
             None => Ok(text),
             Some(open) => open.cut(text),
