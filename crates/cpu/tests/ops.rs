@@ -5,8 +5,8 @@ mod common;
 use common::{Outcome, expected, model};
 use onebit_cpu::Cpu;
 use onebit_plan::{
-    ActivationKind, AttentionSpec, Binary, Function, Graph, KvType, Limits, Mask, Model, Rope, RopeStyle, Rotated, Rotation, Rotations,
-    Route, Score, Signs, Value, WeightId,
+    ActivationKind, AttentionSpec, Binary, ExpertsSpec, Function, Gating, Graph, Groups, KvType, Limits, Mask, Model, Rope, RopeStyle,
+    Rotated, Rotation, Rotations, Route, Score, Signs, Value, Weigh, WeightId,
     ops::{NgramHead, Scan, Xielu},
     rotate,
 };
@@ -59,6 +59,13 @@ fn attention_with_window_softcap_and_sinks() -> Outcome {
     for window in [1, 7, 40] {
         let spec = AttentionSpec { mask: Mask::Window(window), ..base.clone() };
         agrees(&format!("window of {window}"), 48, &[], (150, 9), |g, x| attend(g, x, &spec))?;
+    }
+    for chunk in [1, 7, 40] {
+        let spec = AttentionSpec { mask: Mask::Chunked(chunk), ..base.clone() };
+        agrees(&format!("chunks of {chunk}"), 48, &[], (150, 9), |g, x| {
+            let y = g.position_scale(x, 0.1, 16, 1);
+            attend(g, y, &spec)
+        })?;
     }
     let spec = AttentionSpec { softcap: Some(2.5), ..base.clone() };
     agrees("softcap", 48, &[], (70, 9), |g, x| attend(g, x, &spec))?;
@@ -309,6 +316,7 @@ fn norms_slices_and_functions() -> Outcome {
             Function::Silu,
             Function::Gelu,
             Function::GeluTanh,
+            Function::QuickGelu,
             Function::Relu,
             Function::ReluSquared,
             Function::Sigmoid,
@@ -336,21 +344,45 @@ fn norms_slices_and_functions() -> Outcome {
 }
 
 #[test]
+fn products_of_heads() -> Outcome {
+    for (heads, from, to) in [(3, 16, 40), (2, 24, 5), (1, 48, 33), (6, 8, 64)] {
+        agrees(&format!("{heads} heads, {from} to {to}"), 48, &[], (40, 5), |g, x| {
+            let y = g.linear(x, "in", heads * from);
+            let a = g.head_linear(y, "a", heads, to, false);
+            let b = g.head_linear(y, "b", heads, to, true);
+            let y = g.concat(a, b, heads);
+            let y = g.linear(y, "out", 48);
+            g.add(x, y)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn routers_and_experts() -> Outcome {
-    let route = |top_k, score, normalize, bias, scale| Route { logits: Value(0), top_k, score, normalize, bias, scale, out: Value(0) };
-    for (top_k, score, normalize, biased, inner) in [
-        (3, Score::Softmax, true, false, 48),
-        (2, Score::Sigmoid, true, true, 24),
-        (1, Score::Softmax, false, false, 33),
-        (7, Score::Sigmoid, false, true, 64),
-    ] {
-        agrees(&format!("{top_k} of 7, {score:?}"), 48, &["router.bias"], (40, 5), |g, x| {
+    let plain = |inner| ExpertsSpec::new(8, inner, Function::Silu);
+    let gating = Gating { f: Function::QuickGelu, limit: Some(0.7), offset: 1.0 };
+    let groups = |count, chosen, best| Some(Groups { count, chosen, best });
+    let cases = [
+        (Route { normalize: true, ..Route::new(3, Score::Softmax) }, false, plain(48)),
+        (Route { normalize: true, ..Route::new(2, Score::Sigmoid) }, true, plain(24)),
+        (Route::new(1, Score::Softmax), false, plain(33)),
+        (Route::new(7, Score::Sigmoid), true, plain(64)),
+        (Route { normalize: true, groups: groups(4, 2, 2), ..Route::new(3, Score::Sigmoid) }, true, plain(24)),
+        (Route { groups: groups(2, 1, 1), ..Route::new(2, Score::Softmax) }, false, plain(24)),
+        (Route::new(2, Score::Softmax), false, ExpertsSpec { biased: true, gating, ..plain(40) }),
+        (Route::new(2, Score::Sigmoid), false, ExpertsSpec { weigh: Weigh::Input, ..plain(40) }),
+        (Route::new(5, Score::Softmax), true, ExpertsSpec { identities: 3, experts: 5, ..plain(24) }),
+    ];
+    let biases = ["router.bias", "ffn_gate_exps.bias", "ffn_up_exps.bias", "ffn_down_exps.bias"];
+    for (route, biased, spec) in cases {
+        agrees(&format!("{route:?}, {spec:?}"), 48, &biases, (40, 5), |g, x| {
             let h = g.rms_norm(x, "norm", 1e-5);
-            let logits = g.linear(h, "logits", 7);
+            let logits = g.linear(h, "logits", 8);
             let logits = g.scale(logits, 4.0);
-            let bias = biased.then(|| g.weight("router.bias", &[7]));
-            let route = g.route(logits, route(top_k, score, normalize, bias, 1.25));
-            let y = g.experts(h, route, 7, inner, Function::Silu);
+            let bias = biased.then(|| g.weight("router.bias", &[8]));
+            let route = g.route(logits, Route { bias, scale: 1.25, ..route.clone() });
+            let y = g.experts(h, route, &spec);
             g.add(x, y)
         })?;
     }
@@ -362,12 +394,12 @@ fn routers_and_experts() -> Outcome {
 fn rotations() -> Outcome {
     for (block, signed) in [(2, true), (8, false), (16, true), (32, false)] {
         let width = 96;
-        let route = Route { logits: Value(0), top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: Value(0) };
+        let route = Route { normalize: true, ..Route::new(2, Score::Softmax) };
         let model = model(width, &[], |g, x| {
             let h = g.rms_norm(x, "norm", 1e-5);
             let logits = g.linear(h, "logits", 5);
             let route = g.route(logits, route.clone());
-            let y = g.experts(h, route, 5, 64, Function::Silu);
+            let y = g.experts(h, route, &ExpertsSpec::new(5, 64, Function::Silu));
             let x = g.add(x, y);
             let [q, k] = ["q", "k"].map(|n| g.linear(x, n, 2 * 16));
             let v = g.linear(x, "v", 6 * 16);

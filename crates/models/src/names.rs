@@ -21,15 +21,25 @@ pub(crate) enum Order {
     Rows(Vec<usize>),
     /// Column `i` is column `[i]`.
     Columns(Vec<usize>),
+    /// Each matrix of a stack is transposed.
+    Transposed,
 }
 
-/// Part `index` of `count` equal runs of rows of another tensor's matrices.
+/// Which rows of another tensor a weight is made of.
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    /// Run `index` of the `count` equal runs of rows of each matrix.
+    Part { index: usize, count: usize },
+    /// The first or the last rows of each of the equal runs that the weight has matrices for.
+    Head { last: bool },
+}
+
+/// Rows of another tensor, in GGUF files and in Hugging Face directories.
 #[derive(Clone, Copy, Debug)]
 struct Fused {
     gguf: &'static str,
     hf: &'static str,
-    index: usize,
-    count: usize,
+    run: Run,
 }
 
 /// One module's names. `{}` stands for the layer, `{e}` for the expert. Names of modules come without `.weight` and `.bias`.
@@ -99,7 +109,13 @@ impl Entry {
     /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of another tensor, whose full
     /// names these are.
     pub(crate) const fn or_fused(mut self, gguf: &'static str, hf: &'static str, index: usize, count: usize) -> Self {
-        self.fused = Some(Fused { gguf, hf, index, count });
+        self.fused = Some(Fused { gguf, hf, run: Run::Part { index, count } });
+        self
+    }
+    /// Checkpoints hold each of the weight's matrices as the first, or the `last`, rows of a head's run of rows of another tensor, whose
+    /// full names these are.
+    pub(crate) const fn of_heads(mut self, gguf: &'static str, hf: &'static str, last: bool) -> Self {
+        self.fused = Some(Fused { gguf, hf, run: Run::Head { last } });
         self
     }
     /// GGUF files store rows or columns in another order.
@@ -213,7 +229,7 @@ impl<'a> Names<'a> {
         };
         let parts = match (parts, entry.fused) {
             (None, Some(fused)) if suffix != ".bias" => {
-                self.fused_parts(&fused, if gguf { fused.gguf.replace("{}", layer) } else { self.hf(fused.hf, layer) })?
+                self.fused_parts(&fused, if gguf { fused.gguf.replace("{}", layer) } else { self.hf(fused.hf, layer) }, shape)?
             }
             (parts, _) => parts,
         };
@@ -233,19 +249,23 @@ impl<'a> Names<'a> {
         Some((0..experts).map_while(find).map(whole).collect())
     }
 
-    /// A run of the rows of each matrix of one tensor.
-    fn fused_parts(&self, fused: &Fused, name: String) -> onebit_plan::Result<Option<Vec<Part>>> {
+    /// Rows of one tensor for a weight of this shape.
+    fn fused_parts(&self, fused: &Fused, name: String, shape: &[usize]) -> onebit_plan::Result<Option<Vec<Part>>> {
         let Some(tensor) = self.checkpoint.tensor(&name) else { return Ok(None) };
+        let (index, count) = match fused.run {
+            Run::Part { index, count } => (index, count),
+            Run::Head { last } => return head_parts(tensor, shape, last).map(Some),
+        };
         let [matrices @ .., rows, _] = tensor.shape() else {
             return Err(onebit_plan::Error::invalid(format!("tensor `{}` should hold matrices", tensor.name())));
         };
-        if !rows.is_multiple_of(fused.count) {
-            let text = format!("tensor `{}` has {rows} rows, which are not {} equal parts", tensor.name(), fused.count);
+        if !rows.is_multiple_of(count) {
+            let text = format!("tensor `{}` has {rows} rows, which are not {count} equal parts", tensor.name());
             return Err(onebit_plan::Error::invalid(text));
         }
-        let run = rows / fused.count;
+        let run = rows / count;
         let part = |m: usize| {
-            let start = m * rows + fused.index * run;
+            let start = m * rows + index * run;
             Part { tensor: tensor.clone(), rows: start..start + run }
         };
         Ok(Some((0..matrices.iter().product()).map(part).collect()))
@@ -274,7 +294,7 @@ impl<'a> Names<'a> {
     /// Checks that every tensor of the checkpoint is used by `model`, belongs to one of the `idle` layers, or can be ignored.
     pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>) -> Result<()> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
-        let later = |name: &str| split_layer(name).1.parse().is_ok_and(|layer| idle.contains(&layer));
+        let later = |name: &str| layer_of(name).is_some_and(|layer| idle.contains(&layer));
         let output = self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
         let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
         let ignored = |name: &str| {
@@ -320,12 +340,32 @@ fn whole(tensor: &Tensor) -> Part {
     Part { rows: 0..tensor.rows(), tensor: tensor.clone() }
 }
 
+/// The first or the last rows of each head's run of rows of a matrix, for a weight `[heads, rows, columns]`.
+fn head_parts(tensor: &Tensor, shape: &[usize], last: bool) -> onebit_plan::Result<Vec<Part>> {
+    let (Some([heads, rows, _]), [all, _]) = (shape.first_chunk::<3>(), tensor.shape()) else {
+        return Err(onebit_plan::Error::invalid(format!("tensor `{}` should be a matrix", tensor.name())));
+    };
+    if !all.is_multiple_of(*heads) || all / heads < *rows {
+        let text = format!("tensor `{}` has {all} rows, which are not {rows} or more for each of {heads} heads", tensor.name());
+        return Err(onebit_plan::Error::invalid(text));
+    }
+    let run = all / heads;
+    let start = |head: usize| head * run + if last { run - rows } else { 0 };
+    Ok((0..*heads).map(|head| Part { tensor: tensor.clone(), rows: start(head)..start(head) + rows }).collect())
+}
+
 /// `blk.3.attn_q.weight` as `blk.{}.attn_q.weight` and `3`.
 fn split_layer(name: &str) -> (String, &str) {
     match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
         Some((layer, rest)) => (format!("blk.{{}}.{rest}"), layer),
         None => (name.to_string(), ""),
     }
+}
+
+/// The layer that a tensor of the checkpoint belongs to.
+fn layer_of(name: &str) -> Option<usize> {
+    let rest = name.strip_prefix("blk.").or_else(|| Some(name.split_once("layers.")?.1))?;
+    rest.split_once('.')?.0.parse().ok()
 }
 
 /// Whether `name` fits `pattern`, in which `*` stands for anything.
@@ -347,5 +387,6 @@ mod tests {
         assert!(matches("exact", "exact") && !matches("exact", "exactly"));
         assert_eq!(split_layer("blk.12.ssm_a"), ("blk.{}.ssm_a".into(), "12"));
         assert_eq!(split_layer("output.weight"), ("output.weight".into(), ""));
+        assert_eq!(["blk.7.x", "model.layers.61.mlp.x", "layers.2.x", "norm.weight"].map(layer_of), [Some(7), Some(61), Some(2), None]);
     }
 }

@@ -35,6 +35,8 @@ struct Yarn {
     truncate: bool,
     /// Factor on what is turned.
     attention: f64,
+    /// Growth of the scores' factor with the context (DeepSeek-V2's `mscale_all_dim`); 0 where there is none.
+    growth: f64,
 }
 
 /// LongRoPE (Ding et al. 2024, arXiv:2402.13753).
@@ -171,6 +173,14 @@ impl Settings<'_> {
         Ok(Rope { style, scale: scaling.scale(), longer: scaling.longer(&plain, base), frequencies })
     }
 
+    /// The factor on attention scores that goes with a stretched context where both parts of a product grow with it (DeepSeek-V2).
+    pub(crate) fn yarn_temperature(&self, dims: usize) -> Result<f32> {
+        let keys = &RopeKeys::FULL;
+        let scaling = if self.is_gguf() { self.gguf_scaling(dims)? } else { self.hf_scaling(keys, &self.rope_kind(keys)?, dims)? };
+        let Scaling::Yarn(yarn) = scaling else { return Ok(1.0) };
+        Ok(if yarn.growth == 0.0 { 1.0 } else { magnitude(yarn.factor, yarn.growth).powi(2) as f32 })
+    }
+
     fn rope_kind(&self, keys: &RopeKeys) -> Result<String> {
         let key = format!("{}|{}", keys.key("rope_type"), keys.key("type"));
         self.text_or(&key, "", "default")
@@ -254,6 +264,7 @@ impl Settings<'_> {
                     original,
                     truncate: self.bool_or(&keys.key("truncate"), "", true)?,
                     attention: self.optional_float(&keys.key("attention_factor"), "")?.unwrap_or(inferred),
+                    growth: all,
                 })
             }
             other => {
@@ -292,13 +303,16 @@ impl Settings<'_> {
             },
             "yarn" => {
                 let factor = factor()?;
+                let growth = self.optional_float("", LOG_MULTIPLIER)?.unwrap_or(0.0) / 0.1;
                 Scaling::Yarn(Yarn {
                     factor,
                     beta_fast: self.float_or("", "rope.scaling.yarn_beta_fast", 32.0)?,
                     beta_slow: self.float_or("", "rope.scaling.yarn_beta_slow", 1.0)?,
                     original: original()?,
                     truncate: true,
-                    attention: self.float_or("", "rope.scaling.attn_factor", 1.0)? * magnitude(factor, 1.0),
+                    attention: self.float_or("", "rope.scaling.attn_factor", 1.0)?
+                        * if growth == 0.0 { magnitude(factor, 1.0) } else { 1.0 },
+                    growth,
                 })
             }
             other => {
@@ -348,7 +362,11 @@ impl Settings<'_> {
                 self.note("rope.scaling.original_context_length", Meta::Unsigned(yarn.original as u64));
                 self.note("rope.scaling.yarn_beta_fast", Meta::Float(yarn.beta_fast));
                 self.note("rope.scaling.yarn_beta_slow", Meta::Float(yarn.beta_slow));
-                self.note("rope.scaling.attn_factor", Meta::Float(yarn.attention / magnitude(yarn.factor, 1.0)));
+                let implied = if yarn.growth == 0.0 { magnitude(yarn.factor, 1.0) } else { 1.0 };
+                self.note("rope.scaling.attn_factor", Meta::Float(yarn.attention / implied));
+                if yarn.growth != 0.0 {
+                    self.note(LOG_MULTIPLIER, Meta::Float(0.1 * yarn.growth));
+                }
                 self.hf_only(!yarn.truncate, "its YaRN does not round the range of dimensions to whole ones");
             }
             Scaling::Long(long) => {
@@ -363,6 +381,9 @@ impl Settings<'_> {
         }
     }
 }
+
+/// A tenth of [`Yarn::growth`] in GGUF files.
+const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
 
 /// The tensors of divisors in GGUF files.
 const DIVISORS: &str = "rope_freqs.weight";

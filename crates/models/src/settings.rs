@@ -358,8 +358,8 @@ impl<'a> Settings<'a> {
         Ok(f)
     }
 
-    /// All layers. GGUF files count those that only predict further tokens (MTP) among them.
-    pub(crate) fn all_layers(&self) -> Result<usize> {
+    /// Layers as they are stated. GGUF files count those that only predict further tokens (MTP) among them.
+    fn stated_layers(&self) -> Result<usize> {
         const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers", "block_count");
         // Some hybrids state their layers by the list of them only.
         let listed = self.json("layers_block_type").and_then(Value::as_array).map(Vec::len);
@@ -377,10 +377,17 @@ impl<'a> Settings<'a> {
         Ok(layers)
     }
 
+    /// All layers, with those that only predict further tokens.
+    pub(crate) fn all_layers(&self) -> Result<usize> {
+        let stated = self.stated_layers()?;
+        let more = if self.is_gguf() { 0 } else { self.count_or("num_nextn_predict_layers|num_mtp_layers", "", 0)? };
+        Ok(stated + more)
+    }
+
     /// Layers that make the logits.
     pub(crate) fn layers(&self) -> Result<usize> {
         const MORE: &str = "nextn_predict_layers";
-        let all = self.all_layers()?;
+        let all = self.stated_layers()?;
         let more = if self.is_gguf() { self.optional_count(MORE)? } else { 0 };
         all.checked_sub(more).filter(|n| *n > 0).ok_or_else(|| self.wrong("", MORE, format!("is {more}, but there are {all} layers")))
     }
@@ -436,7 +443,7 @@ fn whole_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_array().and_then(one))
 }
 
-const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, relu, relu2";
+const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, quick_gelu, relu, relu2";
 
 /// A function by the name that configurations use.
 fn function(name: &str) -> Option<Function> {
@@ -444,6 +451,7 @@ fn function(name: &str) -> Option<Function> {
         "silu" | "swish" => Function::Silu,
         "gelu" => Function::Gelu,
         "gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" => Function::GeluTanh,
+        "quick_gelu" => Function::QuickGelu,
         "relu" => Function::Relu,
         "relu2" => Function::ReluSquared,
         _ => return None,

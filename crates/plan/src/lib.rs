@@ -21,7 +21,10 @@ mod weight;
 pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Progress, Span};
 pub use error::{Error, Result};
 pub use graph::{Graph, Resolve};
-pub use ops::{Attention, AttentionSpec, Binary, Check, Experts, Function, GatedDelta, Mask, Op, Operator, RoundRows, Route, Score};
+pub use ops::{
+    Attention, AttentionSpec, Binary, Check, Experts, ExpertsSpec, Function, GatedDelta, Gating, Groups, Mask, Op, Operator, RoundRows,
+    Route, Score, Weigh,
+};
 pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
 pub use rope::{Longer, Rope, RopeStyle, Stretch};
 pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};

@@ -2,7 +2,8 @@
 
 use onebit_formats::{Checkpoint, safetensors::Writer};
 use onebit_plan::{
-    Binary, Edit, Function, Graph, Model, Op, Resolve, Rotated, Rotation, Rotations, Route, Score, Value, Weight, WeightId, rotate,
+    Binary, Edit, ExpertsSpec, Function, Graph, Model, Op, Resolve, Rotated, Rotation, Rotations, Route, Score, Value, Weight, WeightId,
+    rotate,
 };
 use std::path::Path;
 
@@ -135,9 +136,8 @@ fn paths_that_cannot_turn_are_refused() {
     }
     let experts = model(|g, x| {
         let logits = g.linear(x, "r_proj", 4);
-        let route = Route { logits, top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: logits };
-        let route = g.route(logits, route);
-        g.experts(x, route, 4, 8, Function::Silu)
+        let route = g.route(logits, Route { normalize: true, ..Route::new(2, Score::Softmax) });
+        g.experts(x, route, &ExpertsSpec::new(4, 8, Function::Silu))
     });
     let [gate, up, down] = ["gate", "up", "down"].map(|n| format!("blk.0.ffn_{n}_exps.weight"));
     let rotated = rotate(experts.clone(), &matrices(&experts, &[&gate, &up, &down], &HOW)).expect("it can be");

@@ -1,8 +1,8 @@
 //! What `Plan::validate` refuses: each case is a small valid plan with one thing wrong.
 
 use onebit_plan::{
-    Attention, Binary, Experts, Function, GatedDelta, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs, State,
-    StateId, Value, ValueInfo, WeightId, WeightInfo,
+    Attention, Binary, Experts, Function, GatedDelta, Groups, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs,
+    State, StateId, Value, ValueInfo, Weigh, WeightId, WeightInfo,
     ops::{
         ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning, Linear, Lookup,
         NgramEmbed, NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid, Slice, SparseAttention,
@@ -101,7 +101,7 @@ fn row_ops() {
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
     let blocks = |weight: &[usize], bias: &[usize]| {
-        Build::with(8, |b, out| BlockLinear { x: X, weight: b.weight(weight), bias: Some(b.weight(bias)), out })
+        Build::with(8, |b, out| BlockLinear { x: X, weight: b.weight(weight), transposed: true, bias: Some(b.weight(bias)), out })
     };
     let sum = |groups, count, width| Build::with(width, |_, out| Sum { x: X, groups, count, out });
     let short = |length| Build::with(8, |b, out| WeightedBinary { x: X, weight: b.weight(&[length]), f: Binary::Mul, out });
@@ -112,6 +112,8 @@ fn row_ops() {
         let rotation = Rotation { block, signs: signs.map(|n| Signs::new(vec![-1.0; n]).unwrap()) };
         Build::with(n, |_, out| Hadamard { x: X, rotation, inverse: false, out })
     };
+    let heads =
+        |shape: &[usize], transposed| Build::with(4, |b, out| BlockLinear { x: X, weight: b.weight(shape), transposed, bias: None, out });
     let width = |n| Build::with(n, |_, out| Op::Elementwise(Elementwise { x: X, f: Function::Relu, out }));
     let cases = [
         ("", linear(&[4, 8], &[4])),
@@ -136,6 +138,9 @@ fn row_ops() {
         ("", first(&[4, 8])),
         ("asks for [6, 8]", first(&[7, 8])),
         ("asks for [1, 8]", first(&[0, 8])),
+        ("", heads(&[2, 2, 4], false)),
+        ("", heads(&[2, 4, 2], true)),
+        ("asks for [2, 2, 4]", heads(&[2, 4, 2], false)),
         ("", concat(2, 16)),
         ("3 does not divide 8", concat(3, 16)),
         ("the output is 12 wide, but should be 16", concat(1, 12)),
@@ -408,6 +413,11 @@ fn recurrences() {
     ]);
 }
 
+fn experts(route: Value, [gate, up, down]: [WeightId; 3], out: Value) -> Experts {
+    let gating = Function::Silu.into();
+    Experts { x: X, route, gate, up, down, biases: None, gating, weigh: Weigh::Output, identities: 0, rotation: None, out }
+}
+
 #[test]
 fn mixtures() {
     let mixture = |top_k: usize, kind: Kind, up: &[usize], down: &[usize]| {
@@ -415,11 +425,43 @@ fn mixtures() {
             let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
             b.op(Linear { x: X, weight, bias: None, out: logits });
             let route = b.value_of(top_k, Rows::Tokens, kind);
-            b.op(Op::Route(Route { logits, top_k, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
+            b.op(Op::Route(Route { logits, out: route, ..Route::new(top_k, Score::Softmax) }));
             let (gate, up, down) = (b.weight(up), b.weight(up), b.weight(down));
-            Op::Experts(Experts { x: X, route, gate, up, down, f: Function::Silu, rotation: None, out })
+            Op::Experts(experts(route, [gate, up, down], out))
         })
     };
+    let grouped = |count, chosen, best| {
+        Build::with(8, |b, out| {
+            let route = b.value_of(2, Rows::Tokens, Kind::Route);
+            let groups = Some(Groups { count, chosen, best });
+            b.op(Op::Route(Route { logits: X, out: route, groups, ..Route::new(2, Score::Softmax) }));
+            Scale { x: X, by: 1.0, out }
+        })
+    };
+    let varied = |vary: &dyn Fn(&mut Build, &mut Experts)| {
+        Build::with(8, |b, out| {
+            let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
+            b.op(Linear { x: X, weight, bias: None, out: logits });
+            let route = b.value_of(2, Rows::Tokens, Kind::Route);
+            b.op(Op::Route(Route { logits, out: route, ..Route::new(2, Score::Softmax) }));
+            let weights = [&[4, 5, 8], &[4, 5, 8], &[4, 8, 5]].map(|shape| b.weight(shape));
+            let mut op = experts(route, weights, out);
+            vary(b, &mut op);
+            Op::Experts(op)
+        })
+    };
+    hold(&[
+        ("", grouped(4, 2, 2)),
+        ("groups of experts: 3 does not divide 8", grouped(3, 1, 1)),
+        ("of 0 out of 4 groups", grouped(4, 0, 1)),
+        ("of 5 out of 4 groups", grouped(4, 5, 1)),
+        ("by the 3 best of each", grouped(4, 2, 3)),
+        ("2 experts of 1 out of 8 groups of 1", grouped(8, 1, 1)),
+        ("", varied(&|b, e| e.biases = Some([[4, 5], [4, 5], [4, 8]].map(|shape| b.weight(&shape))))),
+        ("asks for [4, 8]", varied(&|b, e| e.biases = Some([[4, 5], [4, 5], [4, 5]].map(|shape| b.weight(&shape))))),
+        ("the limit should be positive", varied(&|_, e| e.gating.limit = Some(0.0))),
+        ("among 4 experts, but the weights are of 4 and 1 have none", varied(&|_, e| e.identities = 1)),
+    ]);
     let (up, down): (&[usize], &[usize]) = (&[4, 5, 8], &[4, 8, 5]);
     hold(&[
         ("", mixture(2, Kind::Route, up, down)),
@@ -439,9 +481,9 @@ fn mixture_of_other_experts() {
         let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
         b.op(Linear { x: X, weight, bias: None, out: logits });
         let route = b.value_of(2, Rows::Tokens, Kind::Route);
-        b.op(Op::Route(Route { logits, top_k: 2, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: route }));
+        b.op(Op::Route(Route { logits, out: route, ..Route::new(2, Score::Softmax) }));
         let (up, down) = (b.weight(&[3, 5, 8]), b.weight(&[3, 8, 5]));
-        Op::Experts(Experts { x: X, route, gate: up, up, down, f: Function::Silu, rotation: None, out })
+        Op::Experts(experts(route, [up, up, down], out))
     });
     hold(&[("chooses among 4 experts, but the weights are of 3", fault)]);
 }
@@ -458,7 +500,7 @@ fn order_and_rows() {
     // A choice of experts is no numbers.
     let mut b = Build::new();
     let (chosen, doubled) = (b.value_of(8, Rows::Tokens, Kind::Route), b.value(8));
-    b.op(Op::Route(Route { logits: X, top_k: 8, score: Score::Softmax, normalize: true, bias: None, scale: 1.0, out: chosen }));
+    b.op(Op::Route(Route { logits: X, out: chosen, ..Route::new(8, Score::Softmax) }));
     b.op(Scale { x: chosen, by: 2.0, out: doubled });
     hold(&[("value 1 holds Route, but Numbers is needed", b.fault(doubled))]);
 

@@ -232,7 +232,7 @@ impl Interpreter {
             }
             Op::BlockLinear(l) => {
                 let runs = self.plan.weight(l.weight).shape[0];
-                each(l.x, &|x| ops::block_linear(self.weight(l.weight), self.optional(l.bias), runs, x))
+                each(l.x, &|x| ops::block_linear(self.weight(l.weight), self.optional(l.bias), runs, l.transposed, x))
             }
             Op::Sum(s) => each(s.x, &|x| ops::sum(x, s.groups, s.count)),
             Op::NgramEmbed(e) => {
@@ -292,13 +292,17 @@ impl Interpreter {
             }
             Op::Experts(e) => {
                 let weights = [self.weight(e.gate), self.weight(e.up), self.weight(e.down)];
+                let biases = e.biases.map(|b| b.map(|b| self.weight(b)));
                 let count = self.plan.weight(e.up).shape[0];
                 let (mut out, mut inner) = (vec![], vec![]);
                 for (x, chosen) in of(e.x).iter().zip(choices(e.route)) {
-                    out.push(ops::experts(e, x, chosen, weights, count, &mut |expert, h| inner.push((expert, h.to_vec()))));
+                    out.push(ops::experts(e, x, chosen, weights, biases, count, &mut |expert, h| inner.push((expert, h.to_vec()))));
                 }
                 for (x, chosen) in of(e.x).iter().zip(choices(e.route)) {
-                    chosen.iter().for_each(|(expert, _)| [e.gate, e.up].into_iter().for_each(|w| self.see(w, *expert, x)));
+                    for (expert, weight) in chosen.iter().filter(|(expert, _)| *expert < count) {
+                        let x = ops::given(e, x, *weight);
+                        [e.gate, e.up].into_iter().for_each(|w| self.see(w, *expert, &x));
+                    }
                 }
                 inner.iter().for_each(|(expert, h)| self.see(e.down, *expert, h));
                 out

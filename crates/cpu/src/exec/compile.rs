@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{
     isa::Isa,
-    matmul::{ActivationKind, Activations},
+    matmul::{ActivationKind, Activations, Matrix},
     ops::{
         Row, RowOp, WorkOp,
         attention::{self, Append, Attend, Cache, Cell, Settings},
         binary::{Pairwise, Scale, Weighted},
-        block_linear::BlockLinear,
+        block_linear::{BlockLinear, FillBlocks, Transposed},
         causal_conv::{self, CausalConv},
         clamp::Clamp,
         concat::Concat,
@@ -138,6 +138,7 @@ pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<Compiled, Devi
         attention: None,
         sizes: attention_sizes(parts.plan, parts.limits),
         activations: HashMap::new(),
+        blocks: HashMap::new(),
         experts: HashMap::new(),
         tables: vec![],
         filled: vec![],
@@ -184,11 +185,12 @@ pub(crate) fn expert_sizes(plan: &Plan, limits: &Limits) -> Vec<experts::Sizes> 
     let mut all: Vec<_> = ops
         .map(|e| experts::Sizes {
             pairs: limits.batch.saturating_mul(plan.value(e.route).width),
-            experts: plan.weight(e.up).shape[0],
+            experts: plan.weight(e.up).shape[0] + e.identities,
             width: plan.value(e.x).width,
             inner: plan.weight(e.up).shape[1],
             out: plan.value(e.out).width,
             kinds: [ActivationKind::F32; 3],
+            weigh: e.weigh,
         })
         .collect();
     all.dedup();
@@ -203,6 +205,8 @@ struct Compiler<'a> {
     /// Columns, shared by all products of a width; filled before each.
     activations: HashMap<(ActivationKind, usize, bool), Arc<Activations>>,
     experts: HashMap<experts::Sizes, Arc<experts::Scratch>>,
+    /// Columns for each run, shared by all block-diagonal products of runs of a width; filled before each.
+    blocks: HashMap<(Vec<ActivationKind>, usize, bool), Arc<Vec<Activations>>>,
     /// Cosines and sines.
     tables: Vec<(Rope, i32, Rows, RowsOf)>,
     /// Columns that already hold a value.
@@ -334,10 +338,7 @@ impl Compiler<'_> {
                 let (decay, first) = (self.parts.weights.vector(w.decay)?, self.parts.weights.vector(w.first)?);
                 self.scan(op, [w.k, w.v], scan::Wkv { decay, first })
             }
-            Op::BlockLinear(l) => {
-                let (weight, bias) = (self.parts.weights.vector(l.weight)?, self.parts.weights.some_vector(l.bias)?);
-                self.row_op(op, inputs, BlockLinear { weight, bias, runs: self.parts.plan.weight(l.weight).shape[0], isa })
-            }
+            Op::BlockLinear(l) => self.block_linear(op, inputs, l),
             Op::Sum(s) => self.row_op(op, inputs, Sum { groups: s.groups, count: s.count }),
             Op::NgramEmbed(e) => {
                 let Some(state) = self.parts.states.fixed(e.state).cloned() else { return Err(wrong_state(op)) };
@@ -365,7 +366,7 @@ impl Compiler<'_> {
             Op::Hadamard(h) => self.row_op(op, inputs, Hadamard { rotation: h.rotation.clone(), inverse: h.inverse, isa }),
             Op::Route(r) => {
                 let bias = self.parts.weights.some_vector(r.bias)?;
-                self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, scale: r.scale })
+                self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, groups: r.groups, scale: r.scale })
             }
             Op::Experts(e) => self.mixture(e),
             Op::Sinusoid(s) => self.row_op(op, inputs, Sinusoid { frequencies: s.frequencies.clone(), offset: s.offset }),
@@ -375,6 +376,31 @@ impl Compiler<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn block_linear(&mut self, op: &Op, inputs: Vec<RowsOf>, l: &onebit_plan::ops::BlockLinear) -> Result<(), DeviceError> {
+        let isa = self.parts.isa;
+        let (runs, bias) = (self.parts.plan.weight(l.weight).shape[0], self.parts.weights.some_vector(l.bias)?);
+        if l.transposed {
+            let weight = self.parts.weights.vector(l.weight)?;
+            return self.row_op(op, inputs, Transposed { weight, bias, runs, isa });
+        }
+        let matrices = self.parts.weights.matrices(l.weight)?;
+        let (rows, width) = (self.rows_of(l.out), self.parts.plan.value(l.x).width / runs);
+        let kinds: Vec<ActivationKind> = matrices.iter().map(Matrix::activation).collect();
+        let key = (kinds.clone(), width, rows == Rows::Outputs);
+        let x = match self.blocks.get(&key) {
+            Some(x) => x.clone(),
+            None => {
+                let count = if rows == Rows::Tokens { self.parts.limits.batch } else { self.parts.limits.outputs };
+                let new = kinds.iter().map(|kind| Activations::new(*kind, count, width, isa)).collect::<Result<Vec<_>, _>>()?;
+                self.blocks.entry(key).or_insert(Arc::new(new)).clone()
+            }
+        };
+        self.row(rows, RowStep { name: "fill", op: Box::new(FillBlocks(x.clone())), inputs, out: None });
+        let out = self.value(l.out)?;
+        self.together("block_linear", BlockLinear { matrices, bias, x, out, rows });
+        Ok(())
     }
 
     fn rope(&mut self, op: &Op, mut inputs: Vec<RowsOf>, r: &ApplyRope) -> Result<(), DeviceError> {
@@ -483,11 +509,12 @@ impl Compiler<'_> {
         let plan = self.parts.plan;
         let sizes = experts::Sizes {
             pairs: self.parts.limits.batch * plan.value(e.route).width,
-            experts: experts.len(),
+            experts: experts.len() + e.identities,
             width: plan.value(e.x).width,
             inner: plan.weight(e.up).shape[1],
             out: plan.value(e.out).width,
             kinds,
+            weigh: e.weigh,
         };
         let scratch = match self.experts.get(&sizes) {
             Some(scratch) => scratch.clone(),
@@ -497,10 +524,14 @@ impl Compiler<'_> {
         let mut watched = None;
         if self.parts.watch {
             let sums = [(vec![e.gate, e.up], sizes.width), (vec![e.down], sizes.inner)];
-            let [x, inner] = sums.map(|(weights, width)| self.sums(weights, sizes.experts, width));
+            let [x, inner] = sums.map(|(weights, width)| self.sums(weights, experts.len(), width));
             watched = Some([x?, inner?]);
         }
-        self.together("experts", Experts { x, route, out, experts, f: e.f, rotation: e.rotation.clone(), watched, scratch, isa });
+        let [gate, up, down] = e.biases.map_or([None; 3], |b| b.map(Some)).map(|b| self.parts.weights.some_vector(b));
+        let biases = gate?.zip(up?).zip(down?).map(|((gate, up), down)| [gate, up, down]);
+        let settings =
+            experts::Settings { biases, gating: e.gating, weigh: e.weigh, identities: e.identities, rotation: e.rotation.clone() };
+        self.together("experts", Experts { x, route, out, experts, settings, watched, scratch, isa });
         Ok(())
     }
 
@@ -597,7 +628,12 @@ pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
     let mut widths: Vec<(usize, bool)> = plan
         .ops
         .iter()
-        .filter_map(|o| if let Op::Linear(l) = o { Some((plan.value(l.x).width, plan.value(l.x).rows == Rows::Outputs)) } else { None })
+        .filter_map(|o| match o {
+            Op::Linear(l) => Some(l.x),
+            Op::BlockLinear(l) if !l.transposed => Some(l.x),
+            _ => None,
+        })
+        .map(|x| (plan.value(x).width, plan.value(x).rows == Rows::Outputs))
         .collect();
     widths.sort_unstable();
     widths.dedup();

@@ -31,7 +31,14 @@ fn wants(model: &Model, nodes: &[Node]) -> Vec<Option<Want>> {
         match node {
             Node::Op(Op::Embed(e)) => want(e.weight, Want::Table),
             Node::Op(Op::NgramEmbed(e)) => want(e.weight, Want::Rows),
-            Node::Op(Op::Experts(e)) => [e.gate, e.up, e.down].into_iter().for_each(|w| want(w, Want::Experts)),
+            Node::Op(Op::Experts(e)) => {
+                [e.gate, e.up, e.down].into_iter().for_each(|w| want(w, Want::Experts));
+                e.biases.into_iter().flatten().for_each(|w| want(w, Want::Vector));
+            }
+            Node::Op(Op::BlockLinear(l)) => {
+                want(l.weight, if l.transposed { Want::Vector } else { Want::Experts });
+                l.bias.into_iter().for_each(|w| want(w, Want::Vector));
+            }
             Node::Op(op) => op.weights().into_iter().for_each(|w| want(w, Want::Vector)),
             Node::Group(g) => {
                 for p in g.parts.iter().flat_map(|p| p.products()) {
@@ -156,13 +163,16 @@ impl Weights {
             _ => Err(Self::wrong(id)),
         }
     }
-    /// The experts of an op; once.
-    pub(crate) fn experts(&mut self, gate: WeightId, up: WeightId, down: WeightId) -> Result<Vec<Expert>, DeviceError> {
-        let mut take = |id| match self.0.remove(&id) {
+    /// A stack of matrices; once.
+    pub(crate) fn matrices(&mut self, id: WeightId) -> Result<Vec<Matrix>, DeviceError> {
+        match self.0.remove(&id) {
             Some(Loaded::Matrices(m)) => Ok(m),
             _ => Err(Self::wrong(id)),
-        };
-        let (gate, up, down) = (take(gate)?, take(up)?, take(down)?);
+        }
+    }
+    /// The experts of an op; once.
+    pub(crate) fn experts(&mut self, gate: WeightId, up: WeightId, down: WeightId) -> Result<Vec<Expert>, DeviceError> {
+        let (gate, up, down) = (self.matrices(gate)?, self.matrices(up)?, self.matrices(down)?);
         Ok(gate.into_iter().zip(up).zip(down).map(|((gate, up), down)| Expert { gate, up, down }).collect())
     }
 }

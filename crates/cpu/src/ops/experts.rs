@@ -12,7 +12,7 @@ use crate::{
     ops::{linear::STEP, watch::Sums},
     pool::{Worker, part},
 };
-use onebit_plan::{DeviceError, Function, Rotation};
+use onebit_plan::{DeviceError, Gating, Rotation, Weigh};
 use std::{ops::Range, sync::Arc};
 
 /// The matrices of one expert.
@@ -26,6 +26,8 @@ pub(crate) struct Expert {
 pub(crate) struct Scratch {
     /// `x` of each pair, in the kinds that gate and up want.
     x: [Arc<Activations>; 2],
+    /// Weighted inputs.
+    weighted: Option<RowsOf>,
     /// What down reads.
     inner: Activations,
     gate: RowsOf,
@@ -51,6 +53,7 @@ pub(crate) struct Sizes {
     pub(crate) out: usize,
     /// Of gate, up and down.
     pub(crate) kinds: [ActivationKind; 3],
+    pub(crate) weigh: Weigh,
 }
 
 impl Sizes {
@@ -63,11 +66,12 @@ impl Sizes {
 
 impl Scratch {
     pub(crate) fn new(sizes: Sizes, isa: Isa) -> Result<Self, DeviceError> {
-        let Sizes { pairs, experts, width, inner, out, kinds } = sizes;
+        let Sizes { pairs, experts, width, inner, out, kinds, weigh } = sizes;
         let gate_x = Arc::new(Activations::new(kinds[0], pairs, width, isa)?);
         let up_x = if kinds[1] == kinds[0] { gate_x.clone() } else { Arc::new(Activations::new(kinds[1], pairs, width, isa)?) };
         Ok(Self {
             x: [gate_x, up_x],
+            weighted: if weigh == Weigh::Input { Some(RowsOf::new(pairs, width)?) } else { None },
             inner: Activations::new(kinds[2], pairs, inner, isa)?,
             gate: RowsOf::new(pairs, inner)?,
             up: RowsOf::new(pairs, inner)?,
@@ -80,14 +84,24 @@ impl Scratch {
     }
 }
 
+/// The settings of a mixture that the arithmetic needs.
+pub(crate) struct Settings {
+    /// Of gate, up and down, all experts' one after the other.
+    pub(crate) biases: Option<[Arc<[f32]>; 3]>,
+    pub(crate) gating: Gating,
+    pub(crate) weigh: Weigh,
+    /// Experts that give back what they are given.
+    pub(crate) identities: usize,
+    /// What is done to the columns of `down`.
+    pub(crate) rotation: Option<Rotation>,
+}
+
 pub(crate) struct Experts {
     pub(crate) x: RowsOf,
     pub(crate) route: RowsOf,
     pub(crate) out: RowsOf,
     pub(crate) experts: Vec<Expert>,
-    pub(crate) f: Function,
-    /// What is done to the columns of `down`.
-    pub(crate) rotation: Option<Rotation>,
+    pub(crate) settings: Settings,
     /// What gate and up, and what down is multiplied with, where that is watched.
     pub(crate) watched: Option<[Arc<Sums>; 2]>,
     pub(crate) scratch: Arc<Scratch>,
@@ -95,18 +109,55 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
+    /// All experts, with or without matrices.
+    fn count(&self) -> usize {
+        self.experts.len() + self.settings.identities
+    }
+    /// Adds an expert's bias to rows of a product (0: gate, 1: up, 2: down).
+    fn add_bias(&self, product: usize, expert: usize, rows: Range<usize>, y: &mut [f32]) {
+        if let Some(biases) = &self.settings.biases {
+            let all = &biases[product];
+            let one = all.len() / self.experts.len();
+            let bias = &all[expert * one..(expert + 1) * one][rows];
+            y.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+        }
+    }
+    /// Brings a pair's input into the form that the products want.
+    ///
+    /// # Safety
+    /// The pair is this thread's, and pairs were sorted before a barrier.
+    unsafe fn fill(&self, pair: usize) {
+        let s = &self.scratch;
+        // SAFETY: passed on.
+        unsafe {
+            let token = s.tokens.part(pair..pair + 1)[0] as usize;
+            let mut x = self.x.row(token);
+            if let Some(weighted) = &s.weighted {
+                let choices = self.route.width() / 2;
+                let of_token = s.pairs.part(token * choices..(token + 1) * choices);
+                let weight = of_token.iter().zip(route::chosen(self.route.row(token))).find(|(p, _)| **p as usize == pair);
+                let weight = weight.map_or(0.0, |(_, (_, weight))| weight);
+                let row = weighted.part_mut(pair, 0..x.len());
+                row.iter_mut().zip(x).for_each(|(w, x)| *w = weight * x);
+                x = row;
+            }
+            s.x[0].fill(pair, x);
+            if !Arc::ptr_eq(&s.x[0], &s.x[1]) {
+                s.x[1].fill(pair, x);
+            }
+        }
+    }
     /// Sorts the pairs by expert; one thread does it.
     fn sort(&self, tokens: usize, top_k: usize) {
         let s = &self.scratch;
         // SAFETY: called by one thread between two barriers.
-        let (starts, of_token, of_pair) = unsafe {
-            (s.starts.part_mut(0..self.experts.len() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k))
-        };
+        let (starts, of_token, of_pair) =
+            unsafe { (s.starts.part_mut(0..self.count() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k)) };
         starts.fill(0);
         // SAFETY: the route was written before the barrier in front of this op.
         let route = |t: usize| unsafe { self.route.row(t) };
         (0..tokens).flat_map(|t| route::chosen(route(t))).for_each(|(e, _)| starts[e + 1] += 1);
-        for e in 0..self.experts.len() {
+        for e in 0..self.count() {
             starts[e + 1] += starts[e];
         }
         // Each expert's start moves to its end while its pairs are placed, and is moved back afterwards.
@@ -132,7 +183,7 @@ impl Experts {
     /// Runs `work` for each expert that was chosen, with its pairs.
     fn each(&self, mut work: impl FnMut(usize, &Expert, Range<usize>)) {
         // SAFETY: sorted before a barrier.
-        let starts = unsafe { self.scratch.starts.part(0..self.experts.len() + 1) };
+        let starts = unsafe { self.scratch.starts.part(0..self.count() + 1) };
         for (i, expert) in self.experts.iter().enumerate() {
             let pairs = starts[i] as usize..starts[i + 1] as usize;
             if !pairs.is_empty() {
@@ -159,19 +210,13 @@ impl WorkOp for Experts {
         worker.barrier();
         for pair in worker.chunk(tokens * top_k, 1) {
             // SAFETY: sorted before the barrier; each pair's columns have one thread.
-            unsafe {
-                let token = s.tokens.part(pair..pair + 1)[0] as usize;
-                s.x[0].fill(pair, self.x.row(token));
-                if !Arc::ptr_eq(&s.x[0], &s.x[1]) {
-                    s.x[1].fill(pair, self.x.row(token));
-                }
-            }
+            unsafe { self.fill(pair) };
         }
         worker.barrier();
         // SAFETY: threads make disjoint rows, and read others' only behind a barrier.
         let (gate, up, down) = unsafe { (shared(&s.gate), shared(&s.up), shared(&s.down)) };
         let mut turn = 0;
-        self.each(|_, expert, pairs| {
+        self.each(|number, expert, pairs| {
             let inner = expert.gate.rows();
             // What does not divide evenly goes to another thread with each expert.
             let rows = part(inner, STEP, (worker.index + turn) % worker.count, worker.count);
@@ -183,15 +228,17 @@ impl WorkOp for Experts {
                 unsafe {
                     let (gate, up) = (s.gate.part_mut(pair, rows.clone()), s.up.part_mut(pair, rows.clone()));
                     let act = s.act.part_mut(pair, rows.clone());
-                    math::apply_times(self.isa, self.f, gate, up, act);
-                    if !rows.is_empty() && self.rotation.is_none() {
+                    self.add_bias(0, number, rows.clone(), gate);
+                    self.add_bias(1, number, rows.clone(), up);
+                    math::gate(self.isa, self.settings.gating, gate, up, act);
+                    if !rows.is_empty() && self.settings.rotation.is_none() {
                         s.inner.fill_part(pair, rows.start, act);
                     }
                 }
             }
         });
         worker.barrier();
-        if let Some(rotation) = &self.rotation {
+        if let Some(rotation) = &self.settings.rotation {
             for pair in worker.chunk(tokens * top_k, 1) {
                 // SAFETY: the row was made before the barrier, and is now this thread's; so are the pair's columns.
                 unsafe {
@@ -205,7 +252,10 @@ impl WorkOp for Experts {
         if let Some([x, inner]) = &self.watched {
             // SAFETY: all of it was made before the last barrier, and is not written to before the next step.
             unsafe {
-                self.watch(worker, x, |pair| self.x.row(s.tokens.part(pair..pair + 1)[0] as usize));
+                self.watch(worker, x, |pair| match &s.weighted {
+                    Some(weighted) => weighted.row(pair),
+                    None => self.x.row(s.tokens.part(pair..pair + 1)[0] as usize),
+                });
                 self.watch(worker, inner, |pair| s.act.row(pair));
             }
         }
@@ -218,8 +268,16 @@ impl WorkOp for Experts {
                 let out = self.out.part_mut(token, rows.clone());
                 out.fill(0.0);
                 let pairs = s.pairs.part(token * top_k..(token + 1) * top_k);
-                for (pair, (_, weight)) in pairs.iter().zip(route::chosen(self.route.row(token))) {
-                    let y = s.down.part_mut(*pair as usize, rows.clone());
+                for (pair, (expert, weight)) in pairs.iter().zip(route::chosen(self.route.row(token))) {
+                    let y = match expert < self.experts.len() {
+                        true => {
+                            let y = s.down.part_mut(*pair as usize, rows.clone());
+                            self.add_bias(2, expert, rows.clone(), y);
+                            y
+                        }
+                        false => &self.x.row(token)[rows.clone()],
+                    };
+                    let weight = if self.settings.weigh == Weigh::Input && expert < self.experts.len() { 1.0 } else { weight };
                     out.iter_mut().zip(y).for_each(|(o, y)| *o += weight * *y);
                 }
             }

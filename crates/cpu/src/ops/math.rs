@@ -2,7 +2,7 @@
 
 use super::simd::{Kernel, LANES, Simd, dispatch};
 use crate::isa::Isa;
-use onebit_plan::Function;
+use onebit_plan::{Function, Gating};
 
 /// `e^x`: zero below -87.33, and bounded (2.4e38) from 88.37 on. `exp(0)` is exactly one.
 ///
@@ -57,6 +57,7 @@ fn vector<S: Simd>(s: S, f: Function, x: S::V) -> S::V {
             let u = s.mul(s.mul_add(s.mul(s.mul(x, x), x), s.splat(0.044715), x), s.splat(1.595_769_2));
             s.mul(x, sigmoid(s, u))
         }
+        Function::QuickGelu => s.mul(x, sigmoid(s, s.mul(x, s.splat(1.702)))),
         Function::Relu => s.max(zero, x),
         Function::ReluSquared => {
             let y = s.max(zero, x);
@@ -88,6 +89,18 @@ pub(crate) fn apply_times(isa: Isa, f: Function, gate: &[f32], up: &[f32], out: 
         return;
     }
     dispatch(isa, Apply { f, x: gate, times: Some(up), out });
+}
+
+/// `out[i] = gating(gate[i], up[i])`; bounds are applied to `gate` and `up` themselves.
+pub(crate) fn gate(isa: Isa, gating: Gating, gate: &mut [f32], up: &mut [f32], out: &mut [f32]) {
+    if let Some(limit) = gating.limit {
+        gate.iter_mut().for_each(|g| *g = g.min(limit));
+        up.iter_mut().for_each(|u| *u = u.clamp(-limit, limit));
+    }
+    if gating.offset != 0.0 {
+        up.iter_mut().for_each(|u| *u += gating.offset);
+    }
+    apply_times(isa, gating.f, gate, up, out);
 }
 
 struct Apply<'a> {
@@ -179,6 +192,7 @@ mod tests {
             Function::SignedSqrt if x == 0.0 => 0.0,
             Function::SignedSqrt => x.abs().max(1e-6).sqrt().copysign(x),
             Function::GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+            Function::QuickGelu => x / (1.0 + (-1.702 * x).exp()),
             Function::Relu => x.max(0.0),
             Function::ReluSquared => x.max(0.0).powi(2),
             Function::Softplus => x.exp().ln_1p(),
@@ -188,7 +202,7 @@ mod tests {
         let up: Vec<f32> = x.iter().map(|x| x * 0.5 - 1.0).collect();
         let all = {
             use Function::*;
-            [Silu, Sigmoid, Tanh, GeluTanh, Relu, ReluSquared, Softplus, Gelu, Exp, SignedSqrt]
+            [Silu, Sigmoid, Tanh, GeluTanh, QuickGelu, Relu, ReluSquared, Softplus, Gelu, Exp, SignedSqrt]
         };
         for f in all {
             let mut first: Option<Vec<f32>> = None;

@@ -6,7 +6,7 @@ use crate::{
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, Function, Graph, Mask, RopeStyle, Route, Score, Value};
+use onebit_plan::{AttentionSpec, ExpertsSpec, Function, Graph, Mask, RopeStyle, Route, Score, Value};
 
 /// Names of the trunk of nearly all decoders.
 pub(crate) const TRUNK: &[Entry] =
@@ -277,6 +277,8 @@ pub(crate) struct Heads {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head: usize,
+    /// Numbers in a value of one head.
+    pub(crate) value: usize,
     /// Factor on the scores.
     pub(crate) scale: f32,
     /// Bound `c` on the scores, which become `c * tanh(score / c)`.
@@ -291,6 +293,8 @@ pub(crate) struct Heads {
     pub(crate) biased: bool,
     /// Epsilon of an RMSNorm before the output projection.
     pub(crate) sub_norm: Option<f32>,
+    /// Name of the logits, one for each head, that take part in the softmax and carry no value (gpt-oss).
+    pub(crate) sinks: Option<&'static str>,
 }
 
 impl Heads {
@@ -335,10 +339,23 @@ impl Heads {
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
         let (scale, biased) = (1.0 / (head as f32).sqrt(), s.implied("attention_bias", false)?);
-        Ok(Self { heads, kv_heads, head, scale, softcap: None, clip: None, alibi: None, fused: Fused::PLAIN, biased, sub_norm: None })
+        Ok(Self {
+            heads,
+            kv_heads,
+            head,
+            value,
+            scale,
+            softcap: None,
+            clip: None,
+            alibi: None,
+            fused: Fused::PLAIN,
+            biased,
+            sub_norm: None,
+            sinks: None,
+        })
     }
 
-    /// Attention over `x`: queries and keys pass `prepare` (norms, rotation), which gets their name.
+    /// Attention over `x`. Queries and keys pass `prepare` (norms, rotation), which gets their name.
     pub(crate) fn attention(
         &self,
         g: &mut Graph<'_>,
@@ -351,45 +368,47 @@ impl Heads {
         self.mix(g, [q, k, v], mask, g.width(x))
     }
 
-    /// Queries, keys and values of `x`, of one matrix `attn_qkv` where the checkpoint has it.
+    /// Queries, keys and values of `x`, which come of one matrix, `attn_qkv`, where the checkpoint has it.
     pub(crate) fn project(&self, g: &mut Graph<'_>, x: Value) -> [Value; 3] {
-        let width = g.width(x);
-        let project = |g: &mut Graph<'_>, name: &str, heads: usize| {
+        let project = |g: &mut Graph<'_>, name: &str, out: usize| {
             if self.biased {
-                g.weight(&format!("{name}.bias"), &[heads * self.head]);
+                g.weight(&format!("{name}.bias"), &[out]);
             }
-            let y = g.linear(x, name, heads * self.head);
+            let y = g.linear(x, name, out);
             if let Some(limit) = self.clip { g.clamp(y, limit) } else { y }
         };
-        let counts = [self.heads, self.kv_heads, self.kv_heads];
-        let total = counts.iter().sum::<usize>();
-        if g.has("attn_qkv.weight", &[total * self.head, width]) {
-            let all = project(g, "attn_qkv", total);
-            let [q, k, v] = self.fused_parts();
-            [q, k, v].map(|(start, len)| g.slice(all, self.fused.runs, start, len))
-        } else {
-            [project(g, "attn_q", counts[0]), project(g, "attn_k", counts[1]), project(g, "attn_v", counts[2])]
+        let widths = self.widths();
+        let total = widths.iter().sum();
+        if !g.has("attn_qkv.weight", &[total, g.width(x)]) {
+            let [q, k, v] = widths;
+            return [project(g, "attn_q", q), project(g, "attn_k", k), project(g, "attn_v", v)];
         }
+        let all = project(g, "attn_qkv", total);
+        self.fused_parts().map(|(start, len)| g.slice(all, self.fused.runs, start, len))
+    }
+
+    /// Numbers of all queries, keys and values.
+    fn widths(&self) -> [usize; 3] {
+        [self.heads * self.head, self.kv_heads * self.head, self.kv_heads * self.value]
     }
 
     /// The output, `width` wide, of prepared queries, keys and values.
-    pub(crate) fn mix(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask, width: usize) -> Value {
-        let alibi = self.alibi.map(|(max, by)| alibi_slopes(self.heads, max).iter().map(|slope| slope * by).collect());
-        let spec = AttentionSpec {
-            mask,
-            scale: self.scale,
-            softcap: self.softcap,
-            alibi,
-            ..AttentionSpec::causal(self.heads, self.kv_heads, self.head)
-        };
-        let y = g.attention(q, k, v, &spec);
+    pub(crate) fn mix(&self, g: &mut Graph<'_>, qkv: [Value; 3], mask: Mask, width: usize) -> Value {
+        let y = self.attend(g, qkv, mask);
         let y = if let Some(eps) = self.sub_norm { g.rms_norm(y, "attn_sub_norm", eps) } else { y };
         g.linear(y, "attn_output", width)
     }
 
+    /// What the heads make of prepared queries, keys and values.
+    pub(crate) fn attend(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask) -> Value {
+        let &Self { heads, kv_heads, head, value, scale, softcap, sinks, .. } = self;
+        let alibi = self.alibi.map(|(max, by)| alibi_slopes(heads, max).iter().map(|slope| slope * by).collect());
+        g.attention(q, k, v, &AttentionSpec { heads, kv_heads, key: head, value, scale, mask, softcap, sinks, alibi })
+    }
+
     /// Where queries, keys and values begin in a run of a matrix of all three, and how many rows of each a run has.
     fn fused_parts(&self) -> [(usize, usize); 3] {
-        let lens = [self.heads, self.kv_heads, self.kv_heads].map(|heads| heads * self.head / self.fused.runs);
+        let lens = self.widths().map(|width| width / self.fused.runs);
         let mut parts = [(0, 0); 3];
         let mut start = 0;
         for i in self.fused.order {
@@ -520,11 +539,8 @@ impl Moe {
 
     pub(crate) fn build(&self, g: &mut Graph<'_>, x: Value) -> Value {
         let logits = g.linear(x, "ffn_gate_inp", self.experts);
-        let route = g.route(
-            logits,
-            Route { top_k: self.top_k, score: self.score, normalize: self.normalize, bias: None, scale: 1.0, logits, out: logits },
-        );
-        let y = g.experts(x, route, self.experts, self.inner, self.act);
+        let route = g.route(logits, Route { normalize: self.normalize, ..Route::new(self.top_k, self.score) });
+        let y = g.experts(x, route, &ExpertsSpec::new(self.experts, self.inner, self.act));
         let Some(inner) = self.shared else { return y };
         let shared = g.gated_ffn_named(x, ["ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"], inner, self.act);
         if !self.shared_gate {

@@ -1,5 +1,6 @@
 //! The architectures: one file each, one line each in [`ALL`].
 
+mod afmoe;
 mod altup;
 mod apertus;
 mod bamba;
@@ -8,6 +9,7 @@ mod blocks;
 mod bloom;
 mod cohere;
 mod dbrx;
+mod deepseek;
 mod diffllama;
 mod doge;
 mod ernie4_5;
@@ -20,6 +22,7 @@ mod gemma2;
 mod gemma3n;
 mod gemma4;
 mod glm;
+mod glm4_moe;
 mod gpt2;
 mod gpt_neo;
 mod gpt_neox;
@@ -30,12 +33,17 @@ mod hunyuan;
 mod hybrid;
 mod hyper;
 mod jamba;
+mod latent;
 mod lfm2;
 mod lfm3;
 mod llama;
+mod longcat_flash;
 mod mamba;
 mod mamba2;
+mod mimo_v2;
+mod minicpm3;
 mod minimax;
+mod mixture;
 mod mpt;
 mod nanochat;
 mod nemotron;
@@ -138,6 +146,21 @@ static ALL: &[&Arch] = &[
     &qwen2::QWEN2_MOE,
     &qwen3::QWEN3,
     &qwen3::QWEN3_MOE,
+    &glm4_moe::GLM4_MOE,
+    &glm4_moe::SOLAR_OPEN,
+    &glm4_moe::SARVAM_MOE,
+    &glm4_moe::DOTS1,
+    &glm4_moe::HY_V3,
+    &glm4_moe::MINIMAX_M2,
+    &glm4_moe::ERNIE4_5_MOE,
+    &afmoe::AFMOE,
+    &mimo_v2::MIMO_V2_FLASH,
+    &deepseek::DEEPSEEK_V2,
+    &deepseek::DEEPSEEK_V3,
+    &deepseek::AXK1,
+    &deepseek::YOUTU,
+    &minicpm3::MINICPM3,
+    &longcat_flash::LONGCAT_FLASH,
     &qwen3_5::QWEN3_5,
     &qwen3_5::QWEN3_5_MOE,
     &qwen4_exp::QWEN4_EXP,

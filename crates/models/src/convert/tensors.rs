@@ -39,9 +39,14 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
     let all = weights.iter().map(|w| (w.name.as_str(), w)).chain(output.map(|w| (OUTPUT, w)));
     for (name, weight) in all {
         let entry = built.names.entry(name).map(|(entry, ..)| entry);
+        let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let mut shape = squeezed(&weight.shape);
         if entry.is_some_and(|e| e.column) {
             shape.push(1);
+        }
+        let turned = matches!((&order, &shape[..]), (Some(Order::Transposed), [_, _, _]));
+        if let ([_, rows, columns], true) = (&mut shape[..], turned) {
+            std::mem::swap(rows, columns);
         }
         let columns = shape.last().copied().unwrap_or(1);
         let same = if weight.rounds_input {
@@ -58,9 +63,9 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             ty = F16;
             unfit += 1;
         }
-        let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let fits = match &order {
             None => true,
+            Some(Order::Transposed) => turned,
             Some(Order::Rows(rows)) => rows.len() == if shape.len() > 1 { weight.rows() } else { columns },
             Some(Order::Columns(order)) => order.len() == columns,
         };
@@ -121,12 +126,27 @@ impl Stored<'_> {
                 }
                 let values = match order {
                     Some(Order::Rows(order) | Order::Columns(order)) => permuted(&values, order),
-                    None => values,
+                    Some(Order::Transposed) | None => values,
                 };
                 Ok(data.write(&self.name, &self.encode(&values)?)?)
             }
+            Values::Weight(weight, Some(Order::Transposed)) => self.write_transposed(weight, data),
             Values::Weight(weight, order) => self.write_rows(weight, order.as_ref(), data),
         }
+    }
+
+    /// Writes the columns of each matrix as rows.
+    fn write_transposed(&self, weight: &Weight, data: &mut DataWriter) -> Result<()> {
+        let (rows, columns) = (weight.shape[weight.shape.len() - 2], weight.columns());
+        let values = weight.to_f32();
+        for matrix in values.chunks_exact(rows * columns) {
+            for c in 0..columns {
+                let row: Vec<f32> = matrix.iter().skip(c).step_by(columns).copied().collect();
+                data.write(&self.name, &self.encode(&row)?)?;
+            }
+        }
+        weight.release();
+        Ok(())
     }
 
     fn write_rows(&self, weight: &Weight, order: Option<&Order>, data: &mut DataWriter) -> Result<()> {

@@ -1,6 +1,7 @@
 use super::{Check, Op, Operator};
 use crate::{Graph, Result, State, StateId, Value, WeightId};
 use serde::Serialize;
+use std::ops::Range;
 
 /// Which keys a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -9,6 +10,27 @@ pub enum Mask {
     Causal,
     /// The last `n` up to and with its own position.
     Window(usize),
+    /// Those of its own chunk, the sequence being cut into chunks of `n`, up to its own position (Llama 4).
+    Chunked(usize),
+}
+
+impl Mask {
+    /// Tokens back that a query looks at most, where it does not look at all.
+    pub fn window(self) -> Option<usize> {
+        match self {
+            Self::Causal => None,
+            Self::Window(n) | Self::Chunked(n) => Some(n),
+        }
+    }
+    /// Positions that the query at `position` sees.
+    pub fn seen(self, position: usize) -> Range<usize> {
+        let first = match self {
+            Self::Causal => 0,
+            Self::Window(n) => (position + 1).saturating_sub(n),
+            Self::Chunked(n) => position - position % n,
+        };
+        first..position + 1
+    }
 }
 
 /// Scaled dot-product attention over the sequence so far (Vaswani et al. 2017, arXiv:1706.03762), with grouped heads
@@ -79,6 +101,9 @@ impl Operator for Attention {
         if let Some(slopes) = self.alibi.as_ref().filter(|slopes| slopes.len() != self.heads) {
             return c.fail(format!("there are {} slopes for {} heads", slopes.len(), self.heads));
         }
+        if self.mask.window() == Some(0) {
+            return c.fail("a query should see one position at least");
+        }
         match c.plan.state(self.state) {
             State::Kv { heads, key, value, .. } if (*heads, *key, *value) == (self.kv_heads, self.key, self.value) => Ok(()),
             other => c.fail(format!("the state is {other:?}")),
@@ -136,8 +161,7 @@ impl Graph<'_> {
     /// A cache for attention as `spec` says.
     pub fn kv_cache(&mut self, spec: &AttentionSpec) -> StateId {
         let &AttentionSpec { kv_heads, key, value, mask, .. } = spec;
-        let window = if let Mask::Window(n) = mask { Some(n) } else { None };
-        self.new_state(State::Kv { heads: kv_heads, key, value, window })
+        self.new_state(State::Kv { heads: kv_heads, key, value, window: mask.window() })
     }
 
     /// Attention over the cache `state`, to which `kv` is appended first; without, an earlier op must have appended to it.

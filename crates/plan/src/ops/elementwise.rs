@@ -19,6 +19,7 @@ impl Operator for Elementwise {
             Function::Silu => "silu",
             Function::Gelu => "gelu",
             Function::GeluTanh => "gelu_tanh",
+            Function::QuickGelu => "quick_gelu",
             Function::Relu => "relu",
             Function::ReluSquared => "relu_squared",
             Function::Sigmoid => "sigmoid",
@@ -55,6 +56,8 @@ pub enum Function {
     Gelu,
     /// The tanh approximation of `Gelu` (Hendrycks & Gimpel 2016, arXiv:1606.08415).
     GeluTanh,
+    /// `x * sigmoid(1.702 x)` (Hendrycks & Gimpel 2016, arXiv:1606.08415).
+    QuickGelu,
     /// `max(x, 0)`.
     Relu,
     /// `max(x, 0)^2`.
@@ -78,6 +81,7 @@ impl Function {
             Self::Silu => x / (1.0 + (-x).exp()),
             Self::Gelu => 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)),
             Self::GeluTanh => 0.5 * x * (1.0 + (0.797_884_6 * (x + 0.044715 * x * x * x)).tanh()),
+            Self::QuickGelu => x / (1.0 + (-1.702 * x).exp()),
             Self::Relu => x.max(0.0),
             Self::ReluSquared => x.max(0.0) * x.max(0.0),
             Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),

@@ -31,6 +31,34 @@ impl Operator for Glu {
     }
 }
 
+/// What a gate does to what it gates: `f(min(gate, limit)) * (clamp(up, -limit, limit) + offset)`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gating {
+    /// The gate's function.
+    pub f: Function,
+    /// The bound; above for the gate, both ways for what is gated (gpt-oss: 7).
+    pub limit: Option<f32>,
+    /// Added to what is gated (gpt-oss: 1).
+    pub offset: f32,
+}
+
+impl From<Function> for Gating {
+    fn from(f: Function) -> Self {
+        Self { f, limit: None, offset: 0.0 }
+    }
+}
+
+impl Gating {
+    /// The value, in f32 arithmetic.
+    pub fn apply(self, gate: f32, up: f32) -> f32 {
+        let (gate, up) = match self.limit {
+            Some(limit) => (gate.min(limit), up.clamp(-limit, limit)),
+            None => (gate, up),
+        };
+        self.f.apply(gate) * (up + self.offset)
+    }
+}
+
 impl Graph<'_> {
     /// `f(gate) * up`.
     pub fn glu(&mut self, gate: Value, up: Value, f: Function) -> Value {

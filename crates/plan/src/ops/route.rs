@@ -18,8 +18,29 @@ pub enum Score {
     },
 }
 
-/// Chooses experts for each token: the `top_k` highest scores (plus `bias`, which counts for the choice only), ties to the lower index.
-/// Their weights are the scores, divided by their sum where `normalize`, times `scale`.
+/// Which experts are asked at all: they are seen as `count` equal runs, of which the `chosen` best stay. A run is as good as the sum of
+/// its `best` highest scores (DeepSeek-V2, arXiv:2405.04434: 1; DeepSeek-V3, arXiv:2412.19437: 2). Ties go to the lower index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Groups {
+    /// Runs; divides the experts, up to [`Groups::MOST`].
+    pub count: usize,
+    /// Runs that stay.
+    pub chosen: usize,
+    /// Experts of a run that count for it, up to [`Groups::BEST`].
+    pub best: usize,
+}
+
+impl Groups {
+    /// Most runs.
+    pub const MOST: usize = 64;
+    /// Most experts of a run that count for it.
+    pub const BEST: usize = 4;
+}
+
+/// Chooses experts for each token: the `top_k` highest scores (plus `bias`, which counts for the choice only) among those that `groups`
+/// leave, ties to the lower index. Their weights are the scores, divided by their sum (plus 1e-20) where `normalize`, times `scale`.
+///
+/// Softmax over the chosen alone is `Score::Softmax` with `normalize`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Route {
     /// One logit for each expert.
@@ -32,10 +53,22 @@ pub struct Route {
     pub normalize: bool,
     /// Added to the scores for the choice (DeepSeek-V3), `[experts]`.
     pub bias: Option<WeightId>,
+    /// Which experts are asked at all.
+    pub groups: Option<Groups>,
     /// Factor on the weights.
     pub scale: f32,
     /// The choice, a value of [`Kind::Route`], `top_k` wide.
     pub out: Value,
+}
+
+impl Route {
+    /// Added to a sum that the weights are divided by.
+    pub const FLOOR: f32 = 1e-20;
+
+    /// The `top_k` highest scores as they are; operands are filled in by [`Graph::route`].
+    pub fn new(top_k: usize, score: Score) -> Self {
+        Self { logits: Value(0), top_k, score, normalize: false, bias: None, groups: None, scale: 1.0, out: Value(0) }
+    }
 }
 
 impl Operator for Route {
@@ -59,8 +92,22 @@ impl Operator for Route {
         if self.top_k == 0 || self.top_k > experts {
             return c.fail(format!("{} of {experts} experts cannot be chosen", self.top_k));
         }
-        if matches!(self.score, Score::SparseMixer { .. }) && (self.normalize || self.bias.is_some()) {
-            return c.fail("scores that are made one after the other have no bias, and are not normalised");
+        if matches!(self.score, Score::SparseMixer { .. }) && (self.normalize || self.bias.is_some() || self.groups.is_some()) {
+            return c.fail("scores that are made one after the other have no bias and no groups, and are not normalised");
+        }
+        if let Some(Groups { count, chosen, best }) = self.groups {
+            c.divides("groups of experts", count, experts)?;
+            let run = experts / count;
+            if count > Groups::MOST
+                || chosen == 0
+                || chosen > count
+                || best == 0
+                || best > run.min(Groups::BEST)
+                || self.top_k > chosen * run
+            {
+                let what = format!("{} experts of {chosen} out of {count} groups of {run}, by the {best} best of each", self.top_k);
+                return c.fail(what + ", cannot be chosen");
+            }
         }
         c.shape(self.bias, &[experts])?;
         c.expect("the choice", c.out(), self.top_k)

@@ -5,7 +5,7 @@ mod sparse;
 pub(crate) use sparse::{index, sparse_attention};
 
 use onebit_plan::{
-    Attention, Experts, Function, GatedDelta, Mask, Rope, RopeStyle, Rotation, Route, Score,
+    Attention, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
     ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
 };
 
@@ -94,10 +94,7 @@ pub(crate) trait Past {
 }
 
 pub(crate) fn attention(op: &Attention, q: &[f32], past: &dyn Past, sinks: Option<&[f32]>, position: usize) -> Vec<f32> {
-    let first = match op.mask {
-        Mask::Causal => 0,
-        Mask::Window(n) => (position + 1).saturating_sub(n),
-    };
+    let seen = op.mask.seen(position);
     let mut out = Vec::with_capacity(op.heads * op.value);
     for (h, q) in q.chunks_exact(op.key).enumerate() {
         let kv_head = h / (op.heads / op.kv_heads);
@@ -106,13 +103,13 @@ pub(crate) fn attention(op: &Attention, q: &[f32], past: &dyn Past, sinks: Optio
             let s = op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh());
             op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * (position - t) as f64)
         };
-        let scores: Vec<f64> = (first..=position).map(score).collect();
+        let scores: Vec<f64> = seen.clone().map(score).collect();
         let sink = sinks.map(|s| f64::from(s[h]));
         let largest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
         let exp: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
         let sum = exp.iter().sum::<f64>() + sink.map_or(0.0, |s| (s - largest).exp());
         let mut mixed = vec![0.0f64; op.value];
-        for (t, e) in (first..=position).zip(exp) {
+        for (t, e) in seen.clone().zip(exp) {
             let v = &past.value(t)[kv_head * op.value..][..op.value];
             mixed.iter_mut().zip(v).for_each(|(m, v)| *m += e / sum * f64::from(*v));
         }
@@ -275,12 +272,13 @@ pub(crate) fn wkv(k: &[f32], v: &[f32], decay: &[f32], first: &[f32], state: &mu
 }
 
 /// `runs` matrices, each `[numbers in a run of x, numbers in a run of the output]`.
-pub(crate) fn block_linear(weight: &[f32], bias: Option<&[f32]>, runs: usize, x: &[f32]) -> Vec<f32> {
+pub(crate) fn block_linear(weight: &[f32], bias: Option<&[f32]>, runs: usize, transposed: bool, x: &[f32]) -> Vec<f32> {
     let run = x.len() / runs;
     let out = weight.len() / x.len();
     let one = |o: usize| {
         let (r, o_in_run) = (o / out, o % out);
-        let sum: f64 = (0..run).map(|i| f64::from(x[r * run + i]) * f64::from(weight[(r * run + i) * out + o_in_run])).sum();
+        let at = |i: usize| if transposed { (r * run + i) * out + o_in_run } else { o * run + i };
+        let sum: f64 = (0..run).map(|i| f64::from(x[r * run + i]) * f64::from(weight[at(i)])).sum();
         (sum + bias.map_or(0.0, |b| f64::from(b[o]))) as f32
     };
     (0..runs * out).map(one).collect()
@@ -350,33 +348,65 @@ pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Cho
     };
     let wanted = |e: usize| scores[e] + bias.map_or(0.0, |b| f64::from(b[e]));
     let mut order: Vec<usize> = (0..scores.len()).collect();
+    if let Some(Groups { count, chosen, best }) = op.groups {
+        let run = scores.len() / count;
+        let worth = |group: usize| {
+            let mut of_group: Vec<f64> = (group * run..(group + 1) * run).map(wanted).collect();
+            of_group.sort_by(|a, b| b.total_cmp(a));
+            of_group[..best].iter().sum::<f64>()
+        };
+        let mut groups: Vec<usize> = (0..count).collect();
+        groups.sort_by(|a, b| worth(*b).total_cmp(&worth(*a)));
+        groups.truncate(chosen);
+        order.retain(|e| groups.contains(&(e / run)));
+    }
     order.sort_by(|a, b| wanted(*b).total_cmp(&wanted(*a))); // stable: ties stay in order
     order.truncate(op.top_k);
-    let sum: f64 = if op.normalize { order.iter().map(|e| scores[*e]).sum() } else { 1.0 };
+    let sum: f64 = if op.normalize { order.iter().map(|e| scores[*e]).sum::<f64>() + f64::from(Route::FLOOR) } else { 1.0 };
     order.iter().map(|e| (*e, (scores[*e] / sum * f64::from(op.scale)) as f32)).collect()
 }
 
-/// `weights` are gate, up and down; `seen` is told what an expert's `down` is multiplied with.
+/// What a chosen expert of this weight is given.
+pub(crate) fn given(op: &Experts, x: &[f32], weight: f32) -> Vec<f32> {
+    match op.weigh {
+        Weigh::Output => x.to_vec(),
+        Weigh::Input => x.iter().map(|x| weight * x).collect(),
+    }
+}
+
+/// `weights` and `biases` are those of gate, up and down, of `count` experts; `seen` is told what an expert's `down` is multiplied with.
 pub(crate) fn experts(
     op: &Experts,
     x: &[f32],
     chosen: &[Choice],
     weights: [&[f32]; 3],
+    biases: Option<[&[f32]; 3]>,
     count: usize,
     seen: &mut dyn FnMut(usize, &[f32]),
 ) -> Vec<f32> {
-    let of = |w: usize, e: usize| {
-        let n = weights[w].len() / count;
-        &weights[w][e * n..(e + 1) * n]
+    let part = |all: &[f32], e: usize| {
+        let n = all.len() / count;
+        e * n..(e + 1) * n
+    };
+    let product = |w: usize, e: usize, x: &[f32]| {
+        let bias = biases.map(|b| &b[w][part(b[w], e)]);
+        linear(&weights[w][part(weights[w], e)], bias, x)
     };
     let width = weights[2].len() / (weights[1].len() / x.len());
     let mut out = vec![0.0f64; width];
     for (e, w) in chosen {
-        let h = glu(&linear(of(0, *e), None, x), &linear(of(1, *e), None, x), op.f);
-        let h = if let Some(r) = &op.rotation { hadamard(&h, r, false) } else { h };
-        seen(*e, &h);
-        let y = linear(of(2, *e), None, &h);
-        out.iter_mut().zip(y).for_each(|(o, y)| *o += f64::from(*w) * f64::from(y));
+        let given = given(op, x, *w);
+        let w = if op.weigh == Weigh::Input { 1.0 } else { *w };
+        let y = if *e < count {
+            let (gate, up) = (product(0, *e, &given), product(1, *e, &given));
+            let h: Vec<f32> = gate.iter().zip(&up).map(|(g, u)| op.gating.apply(*g, *u)).collect();
+            let h = if let Some(r) = &op.rotation { hadamard(&h, r, false) } else { h };
+            seen(*e, &h);
+            product(2, *e, &h)
+        } else {
+            given
+        };
+        out.iter_mut().zip(y).for_each(|(o, y)| *o += f64::from(w) * f64::from(y));
     }
     out.iter().map(|o| *o as f32).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use onebit_plan::{
-    Signs, StateId, Value, WeightId,
+    Gating, Mask, Signs, StateId, Value, WeightId,
     ops::{Index, NgramEmbed, NgramHead, SparseAttention},
 };
 
@@ -120,6 +120,11 @@ fn attention_with_window_bound_and_sinks() {
     let all = Attention { mask: Mask::Window(3), softcap: Some(1.5), ..plain };
     let expected = [0.034028878, 0.010090635, -0.018593391, -0.1749744, -0.24003828, -0.19220842];
     close(&attention(&all, &q, &past, Some(&sinks), 3), &expected);
+    // From NumPy 2.4 in f64.
+    let chunked = Attention { mask: Mask::Chunked(2), softcap: None, ..all };
+    let expected = [-0.29489208, -0.49230829, -0.45818421, -0.36028211, -0.49669965, -0.39951158];
+    close(&attention(&chunked, &q, &past, None, 3), &expected);
+    assert_eq!([0, 1, 2, 3].map(|p| Mask::Chunked(2).seen(p)), [0..1, 0..2, 2..3, 2..4]);
 }
 
 /// The output of the second of two steps.
@@ -248,10 +253,14 @@ fn lightning_attention_across_blocks() {
 
 #[test]
 fn blocks_and_groups() {
-    close(&block_linear(&v(12, 2.0), Some(&v(4, 3.0)), 2, &v(6, 1.0)), &[-0.020016318, -1.4582315, -1.9501445, -1.1881096]);
+    close(&block_linear(&v(12, 2.0), Some(&v(4, 3.0)), 2, true, &v(6, 1.0)), &[-0.020016318, -1.4582315, -1.9501445, -1.1881096]);
     close(&rms_norm(&v(4, 1.0), Some(&v(4, 2.0)), 2, 1e-5), &[0.83200329, 0.46084931, -0.36069904, -0.071100771]);
     assert_eq!(concat(&[1.0, 2.0], &[3.0, 4.0, 5.0, 6.0], 2), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
     assert_eq!(concat(&[1.0, 2.0], &[3.0], 1), [1.0, 2.0, 3.0]);
+    // By hand.
+    let matrices = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    assert_eq!(block_linear(&matrices, None, 2, false, &[1.0, -1.0, 2.0, 3.0]), [-1.0, -1.0, 28.0, 38.0]);
+    assert_eq!(block_linear(&matrices, None, 2, true, &[1.0, -1.0, 2.0, 3.0]), [-2.0, -2.0, 31.0, 36.0]);
 }
 
 /// A convolution of inputs that are as they come.
@@ -345,7 +354,7 @@ fn hashes_of_ngrams() {
 #[test]
 fn routing() {
     let logits = v(4, 1.0);
-    let op = Route { logits: NONE, top_k: 2, score: Score::Sigmoid, normalize: true, bias: None, scale: 2.5, out: NONE };
+    let op = Route { normalize: true, scale: 2.5, ..Route::new(2, Score::Sigmoid) };
     // The bias brings expert 2 to the front, but has no part in its weight.
     let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&[0.0, 0.0, 0.5, 0.0])).into_iter().unzip();
     assert_eq!(experts, [2, 1]);
@@ -358,15 +367,51 @@ fn routing() {
     assert_eq!(tied.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 3, 0]);
 }
 
+/// From NumPy 2.4 in f64.
+#[test]
+fn routing_among_groups() {
+    let logits = v(8, 1.0);
+    let groups = Groups { count: 4, chosen: 2, best: 2 };
+    let op = Route { normalize: true, groups: Some(groups), ..Route::new(3, Score::Sigmoid) };
+    let bias = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.9, 0.0];
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&bias)).into_iter().unzip();
+    assert_eq!(experts, [6, 1, 0]);
+    close(&weights, &[0.16997165, 0.42391826, 0.40611009]);
+    let op = Route { groups: Some(Groups { chosen: 1, best: 1, ..groups }), ..Route::new(2, Score::Softmax) };
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None).into_iter().unzip();
+    assert_eq!(experts, [1, 0]);
+    close(&weights, &[0.26842057, 0.23098695]);
+}
+
 #[test]
 fn mixture() {
-    let weight = WeightId(0);
-    let op = Experts { x: NONE, route: NONE, gate: weight, up: weight, down: weight, f: Function::Silu, rotation: None, out: NONE };
+    let op = Experts {
+        x: NONE,
+        route: NONE,
+        gate: WeightId(0),
+        up: WeightId(0),
+        down: WeightId(0),
+        biases: None,
+        gating: Function::Silu.into(),
+        weigh: Weigh::Output,
+        identities: 0,
+        rotation: None,
+        out: NONE,
+    };
     let (gate, up, down) = (v(12, 1.0), v(12, 2.0), v(12, 3.0));
-    let mut asked = vec![];
-    let y = experts(&op, &v(2, 4.0), &[(1, 0.75), (0, 0.25)], [&gate, &up, &down], 2, &mut |e, h| asked.push((e, h.len())));
+    let (x, chosen, weights) = (v(2, 4.0), [(1, 0.75), (0, 0.25)], [&gate[..], &up, &down]);
+    let (mut asked, mut ignore) = (vec![], |_: usize, _: &[f32]| {});
+    let y = experts(&op, &x, &chosen, weights, None, 2, &mut |e, h| asked.push((e, h.len())));
     close(&y, &[-0.26152426, -0.18169372]);
     assert_eq!(asked, [(1, 3), (0, 3)]);
+    // From NumPy 2.4 in f64.
+    let input = Experts { weigh: Weigh::Input, ..op.clone() };
+    close(&experts(&input, &x, &chosen, weights, None, 2, &mut ignore), &[0.08898235, -0.21820567]);
+    let identity = Experts { identities: 1, ..op.clone() };
+    close(&experts(&identity, &x, &[(1, 0.75), (2, 0.25)], weights, None, 2, &mut ignore), &[-0.083918659, -0.47783647]);
+    let biased = Experts { gating: Gating { f: Function::QuickGelu, limit: Some(0.5), offset: 1.0 }, ..op };
+    let biases = [&v(6, 5.0)[..], &v(6, 6.0), &v(4, 7.0)];
+    close(&experts(&biased, &x, &chosen, weights, Some(biases), 2, &mut ignore), &[0.91901112, 0.70095247]);
 }
 
 #[test]
@@ -374,6 +419,8 @@ fn functions() {
     let of = |f: Function| v(3, 1.0).iter().map(|x| f.apply(*x)).collect::<Vec<_>>();
     close(&of(Function::Gelu), &[0.67314139, 0.83232358, 0.50680626]);
     close(&of(Function::GeluTanh), &[0.67304399, 0.83217376, 0.50675706]);
+    // From NumPy 2.4 in f64.
+    close(&of(Function::QuickGelu), &[0.67927015, 0.83690203, 0.51297703]);
     close(&of(Function::Softplus), &[1.1998976, 1.307175, 1.0868578]);
     close(&of(Function::Silu), &[0.58799883, 0.7233368, 0.44764659]);
     close(&of(Function::ReluSquared), &[0.70807342, 0.9833991, 0.45625051]);

@@ -187,8 +187,7 @@ impl<'a> Pieces<'a> {
 
 impl<C: Cell> Attend<C> {
     fn scores(&self) -> Scores {
-        let window = if let Mask::Window(n) = self.settings.mask { Some(n) } else { None };
-        Scores { scale: self.settings.scale, softcap: self.settings.softcap, window }
+        Scores { scale: self.settings.scale, softcap: self.settings.softcap, mask: self.settings.mask }
     }
     fn group(&self) -> usize {
         self.settings.heads / self.cache.shape.heads

@@ -13,6 +13,7 @@ use crate::ops::{
     math,
     simd::{Kernel, LANES, Simd},
 };
+use onebit_plan::Mask;
 use std::ops::Range;
 
 /// Most queries in a tile.
@@ -71,13 +72,13 @@ pub(super) fn merge<S: Simd>(s: S, (to, i): (&mut Partial<'_>, usize), (largest,
 pub(super) struct Scores {
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
-    pub(super) window: Option<usize>,
+    pub(super) mask: Mask,
 }
 
 impl Scores {
     /// Positions that a query at `position` sees.
     pub(super) fn seen(&self, position: usize) -> Range<usize> {
-        self.window.map_or(0, |w| (position + 1).saturating_sub(w))..position + 1
+        self.mask.seen(position)
     }
 }
 

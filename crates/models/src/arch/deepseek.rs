@@ -1,0 +1,78 @@
+//! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434) and V3 (arXiv:2412.19437): latent attention, and a mixture of many small experts.
+//! GLM-4.7-Flash (Z.ai 2026) is shaped like V3; A.X K1 (SK Telecom 2026) normalises what its mixtures make; Youtu-LLM (Tencent 2025)
+//! has no mixtures. Reference: transformers' `models/deepseek_v2`, `deepseek_v3`, `glm4_moe_lite`, `axk1`, `youtu`.
+
+use super::{
+    Arch,
+    blocks::*,
+    latent::{LATENT, Latent},
+    mixture::{CORRECTION, Implied, Mixture, SHARED_EXPERTS},
+};
+use crate::{
+    Result,
+    names::{Entry, tensor},
+    settings::Settings,
+};
+use onebit_plan::{Graph, RopeStyle, Score, Value};
+
+/// V2 comes first, so that it reads the GGUF files of both: those say what its own do not.
+pub(crate) static DEEPSEEK_V2: Arch = Arch {
+    hf: &["deepseek_v2"],
+    gguf: &["deepseek2"],
+    tensors: &[TRUNK, PRE_NORMS, LATENT, FFN, EXPERTS, CORRECTION, SHARED_EXPERTS],
+    ignored: &[],
+    plan: |s, g| {
+        let implied = Implied { score: Score::Softmax, normalize: false, shared: 2, dense: 0, best: 1, ..Implied::SIGMOID };
+        if !s.is_gguf() && s.bool_or("norm_topk_prob", "", false)? {
+            return Err(s.wrong("norm_topk_prob", "", "is true, which implementations of the architecture disagree about"));
+        }
+        plan(s, g, Some(&implied), false)
+    },
+};
+
+pub(crate) static DEEPSEEK_V3: Arch = Arch {
+    hf: &["deepseek_v3", "glm4_moe_lite"],
+    plan: |s, g| plan(s, g, Some(&Implied { scale: 2.5, ..Implied::SIGMOID }), false),
+    ..DEEPSEEK_V2
+};
+
+pub(crate) static AXK1: Arch = Arch {
+    hf: &["axk1"],
+    gguf: &[],
+    tensors: &[TRUNK, PRE_NORMS, LATENT, FFN, EXPERTS, CORRECTION, SHARED_EXPERTS, POST_MIXTURE],
+    ignored: &["model.layers.*.post_mlp_layernorm.weight"],
+    plan: |s, g| plan(s, g, Some(&Implied { scale: 2.5, ..Implied::SIGMOID }), true),
+};
+
+pub(crate) static YOUTU: Arch =
+    Arch { hf: &["youtu"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, LATENT, FFN], ignored: &[], plan: |s, g| plan(s, g, None, false) };
+
+const POST_MIXTURE: &[Entry] = &[tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_mlp_layernorm")];
+
+/// How the dimensions that turn are paired on the Hub.
+fn style(s: &Settings<'_>) -> Result<RopeStyle> {
+    let pairs = s.implied("rope_interleave", true)?;
+    s.hf_only(!pairs, "it turns halves of heads, where GGUF files of its architecture mean adjacent pairs");
+    Ok(if pairs { RopeStyle::Pairs } else { RopeStyle::Halves })
+}
+
+/// `mixture` is what the family's mixtures are, `normed` whether what they make is normalised.
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: bool) -> Result<Value> {
+    let c = Decoder::read(s)?;
+    let latent = Latent::read(s, style(s)?, c.eps)?;
+    let mixture = mixture.map(|implied| Mixture::read(s, c.layers, implied)).transpose()?;
+    let (inner, act) = match mixture {
+        Some(_) => (0, s.activation("silu")?),
+        None => (s.size("intermediate_size", "feed_forward_length")?, s.activation("silu")?),
+    };
+    Ok(c.build(g, |g, layer, x| {
+        let x = c.residual(g, x, "attn_norm", |g, x| latent.build(g, x, ""));
+        c.residual(g, x, "ffn_norm", |g, x| match &mixture {
+            None => g.gated_ffn(x, inner, act),
+            Some(mixture) => {
+                let y = mixture.build(g, layer, x);
+                if normed && mixture.is_sparse(layer) { g.rms_norm(y, "post_ffw_norm", c.eps) } else { y }
+            }
+        })
+    }))
+}

@@ -1,0 +1,141 @@
+//! Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434): keys and values of a token are made of one small vector, the latent,
+//! and a part of the key that turns. The matrices that would make them are applied to the queries and to what the heads mix instead, so
+//! that the cache holds the latent and the part that turns, and all heads share them.
+
+use crate::{
+    Result,
+    names::{Entry, Order, tensor},
+    rope::Rotary,
+    settings::Settings,
+};
+use onebit_formats::Meta;
+use onebit_plan::{AttentionSpec, Graph, Rope, RopeStyle, Value};
+
+/// Names of an attention layer. GGUF files hold `attn_kv_b` as two stacks of matrices, one for each head; older ones hold it whole.
+pub(super) const LATENT: &[Entry] = &[
+    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"),
+    tensor("blk.{}.attn_q_a", "model.layers.{}.self_attn.q_a_proj"),
+    tensor("blk.{}.attn_q_a_norm", "model.layers.{}.self_attn.q_a_layernorm"),
+    tensor("blk.{}.attn_q_b", "model.layers.{}.self_attn.q_b_proj"),
+    tensor("blk.{}.attn_kv_a_mqa", "model.layers.{}.self_attn.kv_a_proj_with_mqa"),
+    tensor("blk.{}.attn_kv_a_norm", "model.layers.{}.self_attn.kv_a_layernorm"),
+    tensor("blk.{}.attn_kv_b", "model.layers.{}.self_attn.kv_b_proj"),
+    tensor("blk.{}.attn_k_b.weight", "")
+        .of_heads("blk.{}.attn_kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", false)
+        .ordered(|_| Ok(Order::Transposed)),
+    tensor("blk.{}.attn_v_b.weight", "").of_heads("blk.{}.attn_kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", true),
+    tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
+];
+
+/// The shape of the attention layers.
+#[derive(Clone, Debug)]
+pub(super) struct Latent {
+    heads: usize,
+    /// Numbers of a head's query and key that do not turn, and that do.
+    still: usize,
+    turning: usize,
+    /// Numbers of a head's value.
+    value: usize,
+    /// Width of the latent, and of what queries are made of where they are made in two steps.
+    rank: usize,
+    q_rank: Option<usize>,
+    rope: Rope,
+    /// Factor on the scores.
+    scale: f32,
+    /// Factors on the queries and on the latent.
+    q_scale: f32,
+    latent_scale: f32,
+    /// Added to the mean squares of the inner norms.
+    eps: f32,
+}
+
+impl Latent {
+    /// `style` is how Hugging Face checkpoints pair the dimensions that turn; `eps` the epsilon of the other norms.
+    pub(super) fn read(s: &Settings<'_>, style: RopeStyle, eps: f32) -> Result<Self> {
+        const HEADS: (&str, &str) = ("num_attention_heads", "attention.head_count");
+        let heads = s.size(HEADS.0, HEADS.1)?;
+        let rank = s.size("kv_lora_rank", "attention.kv_lora_rank")?;
+        let q_rank = s.optional_size("q_lora_rank", "attention.q_lora_rank")?;
+        let [still, turning, value] = if s.is_gguf() { gguf_widths(s)? } else { hf_widths(s, heads)? };
+        let rope =
+            s.rotary(turning, Rotary { hf: style, ..Rotary::new(if style == RopeStyle::Halves { style } else { RopeStyle::Pairs }) })?;
+        for (key, n) in [
+            ("attention.head_count_kv", 1),
+            ("attention.key_length", rank + turning),
+            ("attention.value_length", rank),
+            ("attention.key_length_mla", still + turning),
+            ("attention.value_length_mla", value),
+        ] {
+            s.note(key, Meta::Unsigned(n as u64));
+        }
+        let scale = s.yarn_temperature(turning)? / ((still + turning) as f32).sqrt();
+        // transformers leaves the epsilon of the inner norms at its default; llama.cpp knows only one.
+        let eps = if s.is_gguf() { eps } else { 1e-6 };
+        Ok(Self { heads, still, turning, value, rank, q_rank, rope, scale, q_scale: 1.0, latent_scale: 1.0, eps })
+    }
+
+    /// The same with factors on the queries and on the latent.
+    pub(super) fn scaled(self, q_scale: f32, latent_scale: f32) -> Self {
+        Self { q_scale, latent_scale, ..self }
+    }
+
+    /// Attention over `x`; `prefix` stands before the names of all weights.
+    pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, prefix: &str) -> Value {
+        let &Self { heads, still, turning, value, rank, .. } = self;
+        let name = |name: &str| format!("{prefix}{name}");
+        let (source, q) = match self.q_rank {
+            Some(rank) => {
+                let q = g.linear(x, &name("attn_q_a"), rank);
+                (g.rms_norm(q, &name("attn_q_a_norm"), self.eps), "attn_q_b")
+            }
+            None => (x, "attn_q"),
+        };
+        let q = g.linear(source, &name(q), heads * (still + turning));
+        let q = g.scale(q, self.q_scale);
+        let (q, q_turning) = (g.slice(q, heads, 0, still), g.slice(q, heads, still, turning));
+        let q_turning = g.rope(q_turning, turning, &self.rope);
+
+        let both = g.linear(x, &name("attn_kv_a_mqa"), rank + turning);
+        let (latent, k_turning) = (g.slice(both, 1, 0, rank), g.slice(both, 1, rank, turning));
+        let latent = g.rms_norm(latent, &name("attn_kv_a_norm"), self.eps);
+        let latent = g.scale(latent, self.latent_scale);
+        let k_turning = g.rope(k_turning, turning, &self.rope);
+
+        // Where the matrices are not split yet, those of the keys are stored the other way.
+        let whole = g.has(&name("attn_kv_b.weight"), &[heads * (still + value), rank]);
+        let q = g.head_linear(q, &name("attn_k_b"), heads, rank, whole);
+        let q = g.concat(q, q_turning, heads);
+        let k = g.concat(latent, k_turning, 1);
+        let spec = AttentionSpec { key: rank + turning, value: rank, scale: self.scale, ..AttentionSpec::causal(heads, 1, rank) };
+        let y = g.attention(q, k, latent, &spec);
+        let y = g.head_linear(y, &name("attn_v_b"), heads, value, false);
+        g.linear(y, &name("attn_output"), g.width(x))
+    }
+}
+
+/// Numbers of a head that do not turn, that do, and of its value.
+fn hf_widths(s: &Settings<'_>, heads: usize) -> Result<[usize; 3]> {
+    let value = match s.optional_size("v_head_dim", "")? {
+        Some(value) => value,
+        None => s.size("hidden_size", "embedding_length")? / heads,
+    };
+    Ok([s.size("qk_nope_head_dim", "")?, s.size("qk_rope_head_dim", "")?, value])
+}
+
+/// The same from GGUF metadata, which has them under other names since matrices are split.
+fn gguf_widths(s: &Settings<'_>) -> Result<[usize; 3]> {
+    const KEY: &str = "attention.key_length";
+    let key = match s.optional_size("", "attention.key_length_mla")? {
+        Some(key) => key,
+        None => s.size("", KEY)?,
+    };
+    let value = match s.optional_size("", "attention.value_length_mla")? {
+        Some(value) => value,
+        None => s.size("", "attention.value_length")?,
+    };
+    let turning = s.size("", "rope.dimension_count")?;
+    match key.checked_sub(turning).filter(|still| *still > 0) {
+        Some(still) => Ok([still, turning, value]),
+        None => Err(s.wrong("", KEY, format!("leaves nothing of {key} numbers beside the {turning} that turn"))),
+    }
+}
