@@ -21,6 +21,7 @@ mod schemes;
 mod sigbus;
 mod tensor;
 mod transposed;
+mod view;
 
 pub use checkpoint::{Checkpoint, Source};
 pub use error::Error;

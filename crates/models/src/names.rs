@@ -32,6 +32,8 @@ enum Run {
     Part { index: usize, count: usize },
     /// The first or the last rows of each of the equal runs that the weight has matrices for.
     Head { last: bool },
+    /// Each `count`th row of each matrix (number of each vector), from `index` on.
+    Turns { index: usize, count: usize },
 }
 
 /// Rows of another tensor, in GGUF files and in Hugging Face directories.
@@ -40,6 +42,8 @@ struct Fused {
     gguf: &'static str,
     hf: &'static str,
     run: Run,
+    /// Whether plain (not quantized) matrices are stored one row for each number of the input.
+    turned: bool,
 }
 
 /// One module's names. `{}` stands for the layer, `{e}` for the expert. Names of modules come without `.weight` and `.bias`.
@@ -109,13 +113,26 @@ impl Entry {
     /// Some checkpoints hold it as run `index` of the `count` equal runs of rows of each matrix of another tensor, whose full
     /// names these are.
     pub(crate) const fn or_fused(mut self, gguf: &'static str, hf: &'static str, index: usize, count: usize) -> Self {
-        self.fused = Some(Fused { gguf, hf, run: Run::Part { index, count } });
+        self.fused = Some(Fused { gguf, hf, run: Run::Part { index, count }, turned: false });
         self
     }
     /// Checkpoints hold each of the weight's matrices as the first, or the `last`, rows of a head's run of rows of another tensor, whose
     /// full names these are.
     pub(crate) const fn of_heads(mut self, gguf: &'static str, hf: &'static str, last: bool) -> Self {
-        self.fused = Some(Fused { gguf, hf, run: Run::Head { last } });
+        self.fused = Some(Fused { gguf, hf, run: Run::Head { last }, turned: false });
+        self
+    }
+    /// Hugging Face directories hold it as each `count`th row of the matrices of another tensor, or as each `count`th number of its
+    /// vectors, from `index` on. `hf` is the full name.
+    pub(crate) const fn of_turns(mut self, hf: &'static str, index: usize, count: usize) -> Self {
+        self.fused = Some(Fused { gguf: "", hf, run: Run::Turns { index, count }, turned: false });
+        self
+    }
+    /// The other tensor that it is a part of has one row for each number of the input, where it is not quantized.
+    pub(crate) const fn turned(mut self) -> Self {
+        if let Some(fused) = &mut self.fused {
+            fused.turned = true;
+        }
         self
     }
     /// GGUF files store rows or columns in another order.
@@ -252,9 +269,18 @@ impl<'a> Names<'a> {
     /// Rows of one tensor for a weight of this shape.
     fn fused_parts(&self, fused: &Fused, name: String, shape: &[usize]) -> onebit_plan::Result<Option<Vec<Part>>> {
         let Some(tensor) = self.checkpoint.tensor(&name) else { return Ok(None) };
+        let plain = self.checkpoint.source == Source::HuggingFace && tensor.scheme().is_none();
+        let matrices = tensor.shape().iter().rev().skip(2).product();
+        let turned = if fused.turned && plain { tensor.transposed(matrices) } else { None };
+        let tensor = turned.as_ref().unwrap_or(tensor);
         let (index, count) = match fused.run {
             Run::Part { index, count } => (index, count),
             Run::Head { last } => return head_parts(tensor, shape, last).map(Some),
+            Run::Turns { index, count } => {
+                let seen = if shape.len() > 2 { tensor.every_row(index, count) } else { tensor.every_column(index, count) };
+                let text = || format!("tensor `{}` has shape {:?}, which does not come in turns of {count}", tensor.name(), tensor.shape());
+                return seen.map(|t| Some(vec![whole(&t)])).ok_or_else(|| onebit_plan::Error::invalid(text()));
+            }
         };
         let [matrices @ .., rows, _] = tensor.shape() else {
             return Err(onebit_plan::Error::invalid(format!("tensor `{}` should hold matrices", tensor.name())));

@@ -100,12 +100,14 @@ pub(crate) struct Rotary {
     pub(crate) part: f64,
     /// Where the settings are.
     pub(crate) keys: RopeKeys,
+    /// Whether GGUF files mean a YaRN that rounds the range of dimensions to whole ones.
+    pub(crate) whole: bool,
 }
 
 impl Rotary {
     /// As most have it: Hugging Face checkpoints pair halves, the base is 10000, all of a head turns, in all layers.
     pub(crate) const fn new(gguf: RopeStyle) -> Self {
-        Self { hf: RopeStyle::Halves, gguf, base: 10_000.0, part: 1.0, keys: RopeKeys::FULL }
+        Self { hf: RopeStyle::Halves, gguf, base: 10_000.0, part: 1.0, keys: RopeKeys::FULL, whole: true }
     }
 
     /// Adjacent dimensions are paired in both.
@@ -140,7 +142,9 @@ impl Settings<'_> {
             false if proportional => head,
             false => turned,
         };
-        if dims > head || !dims.is_multiple_of(2) {
+        // transformers turns one more dimension where the number is odd.
+        let odd = !dims.is_multiple_of(2);
+        if dims.next_multiple_of(2) > head || odd && self.is_gguf() {
             return Err(self.wrong(
                 &part_key,
                 "rope.dimension_count",
@@ -148,13 +152,14 @@ impl Settings<'_> {
             ));
         }
         self.note("rope.dimension_count", Meta::Unsigned(dims as u64));
+        self.hf_only(odd, "an odd number of dimensions of a head turn");
         if let Some(alpha) = self.fixed_growth(keys, &kind, dims)? {
             base *= alpha.powf(dims as f64 / (dims as f64 - 2.0));
             self.note(keys.gguf_base, Meta::Float(base));
         }
         let base = base as f32;
         let scaling = match self.is_gguf() {
-            true if keys.gguf_stretches => self.gguf_scaling(dims)?,
+            true if keys.gguf_stretches => self.gguf_scaling(dims, implied.whole)?,
             true => Scaling::None,
             false => self.hf_scaling(keys, &kind, dims)?,
         };
@@ -165,7 +170,7 @@ impl Settings<'_> {
             frequencies[turned / 2..].fill(0.0);
         }
         if !self.is_gguf() {
-            self.note_scaling(keys, &scaling, &plain, &frequencies, proportional);
+            self.note_scaling(&implied, &scaling, &plain, &frequencies, proportional);
         } else if keys.gguf_stretches {
             self.divide_by_tensor(&mut frequencies)?;
         }
@@ -176,7 +181,7 @@ impl Settings<'_> {
     /// The factor on attention scores that goes with a stretched context where both parts of a product grow with it (DeepSeek-V2).
     pub(crate) fn yarn_temperature(&self, dims: usize) -> Result<f32> {
         let keys = &RopeKeys::FULL;
-        let scaling = if self.is_gguf() { self.gguf_scaling(dims)? } else { self.hf_scaling(keys, &self.rope_kind(keys)?, dims)? };
+        let scaling = if self.is_gguf() { self.gguf_scaling(dims, true)? } else { self.hf_scaling(keys, &self.rope_kind(keys)?, dims)? };
         let Scaling::Yarn(yarn) = scaling else { return Ok(1.0) };
         Ok(if yarn.growth == 0.0 { 1.0 } else { magnitude(yarn.factor, yarn.growth).powi(2) as f32 })
     }
@@ -285,7 +290,7 @@ impl Settings<'_> {
         })
     }
 
-    fn gguf_scaling(&self, dims: usize) -> Result<Scaling> {
+    fn gguf_scaling(&self, dims: usize, whole: bool) -> Result<Scaling> {
         let factor = || self.float_or("", "rope.scaling.factor", 1.0);
         let original = || {
             let context = self.float_or("", "context_length", 1.0)?;
@@ -309,7 +314,7 @@ impl Settings<'_> {
                     beta_fast: self.float_or("", "rope.scaling.yarn_beta_fast", 32.0)?,
                     beta_slow: self.float_or("", "rope.scaling.yarn_beta_slow", 1.0)?,
                     original: original()?,
-                    truncate: true,
+                    truncate: whole,
                     attention: self.float_or("", "rope.scaling.attn_factor", 1.0)?
                         * if growth == 0.0 { magnitude(factor, 1.0) } else { 1.0 },
                     growth,
@@ -340,8 +345,8 @@ impl Settings<'_> {
     }
 
     /// Notes the scaling as GGUF has it.
-    fn note_scaling(&self, keys: &RopeKeys, scaling: &Scaling, plain: &[f32], stretched: &[f32], proportional: bool) {
-        if !keys.gguf_stretches {
+    fn note_scaling(&self, implied: &Rotary, scaling: &Scaling, plain: &[f32], stretched: &[f32], proportional: bool) {
+        if !implied.keys.gguf_stretches {
             return self.hf_only(plain != stretched, "it stretches the rotation of layers with a sliding window");
         }
         let divided_by_tensor = || {
@@ -362,12 +367,15 @@ impl Settings<'_> {
                 self.note("rope.scaling.original_context_length", Meta::Unsigned(yarn.original as u64));
                 self.note("rope.scaling.yarn_beta_fast", Meta::Float(yarn.beta_fast));
                 self.note("rope.scaling.yarn_beta_slow", Meta::Float(yarn.beta_slow));
-                let implied = if yarn.growth == 0.0 { magnitude(yarn.factor, 1.0) } else { 1.0 };
-                self.note("rope.scaling.attn_factor", Meta::Float(yarn.attention / implied));
+                let usual = if yarn.growth == 0.0 { magnitude(yarn.factor, 1.0) } else { 1.0 };
+                self.note("rope.scaling.attn_factor", Meta::Float(yarn.attention / usual));
                 if yarn.growth != 0.0 {
                     self.note(LOG_MULTIPLIER, Meta::Float(0.1 * yarn.growth));
                 }
-                self.hf_only(!yarn.truncate, "its YaRN does not round the range of dimensions to whole ones");
+                self.hf_only(
+                    yarn.truncate != implied.whole,
+                    "its YaRN rounds the range of dimensions otherwise than GGUF files of its architecture mean",
+                );
             }
             Scaling::Long(long) => {
                 self.note_tensor(SHORT_FACTORS, long.short.clone());

@@ -79,6 +79,6 @@ impl Rope {
     }
     /// `1 / theta^(2i / dims)`, in f32 as the reference implementations compute it.
     pub fn frequencies(theta: f32, dims: usize) -> Vec<f32> {
-        (0..dims / 2).map(|i| 1.0 / theta.powf((2 * i) as f32 / dims as f32)).collect()
+        (0..dims.div_ceil(2)).map(|i| 1.0 / theta.powf((2 * i) as f32 / dims as f32)).collect()
     }
 }

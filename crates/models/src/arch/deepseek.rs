@@ -1,11 +1,12 @@
 //! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434) and V3 (arXiv:2412.19437): latent attention, and a mixture of many small experts.
 //! GLM-4.7-Flash (Z.ai 2026) is shaped like V3; A.X K1 (SK Telecom 2026) normalises what its mixtures make; Youtu-LLM (Tencent 2025)
-//! has no mixtures. Reference: transformers' `models/deepseek_v2`, `deepseek_v3`, `glm4_moe_lite`, `axk1`, `youtu`.
+//! has no mixtures. DeepSeek-V3.2 (DeepSeek-AI 2025, arXiv:2512.02556) and GLM-5 (Z.ai 2026) attend to the tokens that an indexer
+//! chooses. Reference: transformers' `models/deepseek_v2`, `deepseek_v3`, `deepseek_v32`, `glm4_moe_lite`, `glm_moe_dsa`, `axk1`, `youtu`.
 
 use super::{
     Arch,
     blocks::*,
-    latent::{LATENT, Latent},
+    latent::{INDEXER, LATENT, Latent},
     mixture::{CORRECTION, Implied, Mixture, SHARED_EXPERTS},
 };
 use crate::{
@@ -47,6 +48,16 @@ pub(crate) static AXK1: Arch = Arch {
 pub(crate) static YOUTU: Arch =
     Arch { hf: &["youtu"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, LATENT, FFN], ignored: &[], plan: |s, g| plan(s, g, None, false) };
 
+pub(crate) static DEEPSEEK_V32: Arch = Arch {
+    hf: &["deepseek_v32"],
+    gguf: &[],
+    tensors: &[TRUNK, PRE_NORMS, LATENT, INDEXER, FFN, EXPERTS, CORRECTION, SHARED_EXPERTS],
+    ignored: &[],
+    plan: |s, g| sparse_plan(s, g, RopeStyle::Halves),
+};
+
+pub(crate) static GLM_MOE_DSA: Arch = Arch { hf: &["glm_moe_dsa"], plan: |s, g| sparse_plan(s, g, RopeStyle::Pairs), ..DEEPSEEK_V32 };
+
 const POST_MIXTURE: &[Entry] = &[tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_mlp_layernorm")];
 
 /// How the dimensions that turn are paired on the Hub.
@@ -74,5 +85,56 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: 
                 if normed && mixture.is_sparse(layer) { g.rms_norm(y, "post_ffw_norm", c.eps) } else { y }
             }
         })
+    }))
+}
+
+/// Which layers have an indexer of their own; the others use the choice of the layer before.
+fn choosing(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
+    for kind in s.per_layer("layer_types", layers)?.into_iter().flatten() {
+        if kind.as_str() != Some("indexed_attention") {
+            return Err(s.wrong("layer_types", "", format!("has {kind}; known is indexed_attention")));
+        }
+    }
+    let choosing: Vec<bool> = match s.per_layer("indexer_types", layers)? {
+        Some(kinds) => {
+            let one = |kind: &serde_json::Value| match kind.as_str() {
+                Some("full") => Ok(true),
+                Some("shared") => Ok(false),
+                _ => Err(s.wrong("indexer_types", "", format!("has {kind}; known are full and shared"))),
+            };
+            kinds.into_iter().map(one).collect::<Result<_>>()?
+        }
+        None => match s.json("index_topk_pattern").and_then(|v| v.as_str()) {
+            Some(letters) => letters.chars().map(|letter| letter == 'F').chain(std::iter::repeat(true)).take(layers).collect(),
+            None => {
+                let (every, offset) = (s.count_or("index_topk_freq", "", 1)?.max(1), s.count_or("index_skip_topk_offset", "", 2)?);
+                (0..layers).map(|i| (i + 1).saturating_sub(offset).is_multiple_of(every)).collect()
+            }
+        },
+    };
+    match choosing.first() {
+        Some(false) => Err(s.wrong("indexer_types", "", "lets the first layer use the choice of a layer before")),
+        _ => Ok(choosing),
+    }
+}
+
+/// `style` is how the indexer pairs dimensions.
+fn sparse_plan(s: &Settings<'_>, g: &mut Graph<'_>, style: RopeStyle) -> Result<Value> {
+    let c = Decoder::read(s)?;
+    let latent = Latent::read(s, RopeStyle::Pairs, c.eps)?;
+    let indexer = latent.indexer(s, style)?;
+    let choosing = choosing(s, c.layers)?;
+    let mixture = Mixture::read(s, c.layers, &Implied { scale: 2.5, ..Implied::SIGMOID })?;
+    let mut only = None;
+    Ok(c.build(g, |g, layer, x| {
+        let x = c.residual(g, x, "attn_norm", |g, x| {
+            latent.build_indexed(g, x, "", |g, source| {
+                if choosing[layer] {
+                    only = Some(indexer.build(g, x, source));
+                }
+                only
+            })
+        });
+        c.residual(g, x, "ffn_norm", |g, x| mixture.build(g, layer, x))
     }))
 }

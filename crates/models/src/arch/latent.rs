@@ -27,6 +27,37 @@ pub(super) const LATENT: &[Entry] = &[
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
 ];
 
+/// Names of an indexer.
+pub(super) const INDEXER: &[Entry] = &[
+    tensor("blk.{}.indexer.attn_q_b", "model.layers.{}.self_attn.indexer.wq_b"),
+    tensor("blk.{}.indexer.attn_k", "model.layers.{}.self_attn.indexer.wk"),
+    tensor("blk.{}.indexer.k_norm", "model.layers.{}.self_attn.indexer.k_norm"),
+    tensor("blk.{}.indexer.proj", "model.layers.{}.self_attn.indexer.weights_proj"),
+];
+
+/// What chooses the tokens that a token attends to, the same for all heads (DeepSeek-AI 2025, arXiv:2512.02556).
+#[derive(Clone, Debug)]
+pub(super) struct Indexer {
+    heads: usize,
+    head: usize,
+    /// Tokens that are chosen.
+    top: usize,
+    rope: Rope,
+}
+
+impl Indexer {
+    /// `source` is what queries are made of. The scores' factors are left out, as they do not change the order.
+    pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, source: Value) -> Value {
+        let q = g.linear(source, "indexer.attn_q_b", self.heads * self.head);
+        let q = g.rope(q, self.head, &self.rope);
+        let k = g.linear(x, "indexer.attn_k", self.head);
+        let k = g.layer_norm(k, "indexer.k_norm", 1e-6);
+        let k = g.rope(k, self.head, &self.rope);
+        let weights = g.linear(x, "indexer.proj", self.heads);
+        g.index(q, k, Some(weights), 1, self.top)
+    }
+}
+
 /// The shape of the attention layers.
 #[derive(Clone, Debug)]
 pub(super) struct Latent {
@@ -79,8 +110,33 @@ impl Latent {
         Self { q_scale, latent_scale, ..self }
     }
 
+    /// An indexer for the same positions, which pairs dimensions in its own way.
+    pub(super) fn indexer(&self, s: &Settings<'_>, style: RopeStyle) -> Result<Indexer> {
+        let head = s.size("index_head_dim", "attention.indexer.key_length")?;
+        if self.turning > head {
+            return Err(s.wrong("index_head_dim", "attention.indexer.key_length", format!("is {head}, but {} turn", self.turning)));
+        }
+        Ok(Indexer {
+            heads: s.size("index_n_heads", "attention.indexer.head_count")?,
+            head,
+            top: s.size("index_topk", "attention.indexer.top_k")?,
+            rope: Rope { style, ..self.rope.clone() },
+        })
+    }
+
     /// Attention over `x`; `prefix` stands before the names of all weights.
     pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, prefix: &str) -> Value {
+        self.build_indexed(g, x, prefix, |_, _| None)
+    }
+
+    /// Attention over the positions that `choose` gives, or over all. It is given what queries are made of.
+    pub(super) fn build_indexed(
+        &self,
+        g: &mut Graph<'_>,
+        x: Value,
+        prefix: &str,
+        choose: impl FnOnce(&mut Graph<'_>, Value) -> Option<Value>,
+    ) -> Value {
         let &Self { heads, still, turning, value, rank, .. } = self;
         let name = |name: &str| format!("{prefix}{name}");
         let (source, q) = match self.q_rank {
@@ -107,7 +163,10 @@ impl Latent {
         let q = g.concat(q, q_turning, heads);
         let k = g.concat(latent, k_turning, 1);
         let spec = AttentionSpec { key: rank + turning, value: rank, scale: self.scale, ..AttentionSpec::causal(heads, 1, rank) };
-        let y = g.attention(q, k, latent, &spec);
+        let y = match choose(g, source) {
+            Some(only) => g.sparse_attention(q, k, latent, only, &spec),
+            None => g.attention(q, k, latent, &spec),
+        };
         let y = g.head_linear(y, &name("attn_v_b"), heads, value, false);
         g.linear(y, &name("attn_output"), g.width(x))
     }

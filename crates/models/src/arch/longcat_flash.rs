@@ -64,9 +64,10 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     if s.text_or("zero_expert_type", "", "identity")? != "identity" {
         return Err(s.wrong("zero_expert_type", "", "is not `identity`, the only kind that is known"));
     }
+    let identities = s.count_or("zero_expert_num", "", 0)?;
     let implied =
         Implied { score: Score::Softmax, normalize: false, says_normalize: false, scale: 6.0, shared: 0, dense: 0, ..Implied::SIGMOID };
-    let mixture = Mixture::read(s, c.layers, &implied)?.with_identities(s.count_or("zero_expert_num", "", 0)?);
+    let mixture = Mixture::read(s, c.layers, &implied)?.with_spec(|spec| spec.identities = identities);
     let inner = s.size("ffn_hidden_size|intermediate_size", "")?;
     let act = s.activation("silu")?;
     let dense = |g: &mut Graph<'_>, x, half: &str| {

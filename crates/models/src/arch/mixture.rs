@@ -85,16 +85,25 @@ impl Mixture {
             route,
             corrected: implied.corrected,
             shared: shared(s, inner, implied.shared)?,
-            inner: if sparse.contains(&false) { s.size("intermediate_size|ffn_hidden_size", "feed_forward_length")? } else { 0 },
+            inner: if sparse.contains(&false) {
+                s.size("intermediate_size_mlp|intermediate_size|ffn_hidden_size", "feed_forward_length")?
+            } else {
+                0
+            },
             sparse,
             act,
         })
     }
 
-    /// The same with `count` more experts, which give back what they are given.
-    pub(super) fn with_identities(mut self, count: usize) -> Self {
-        self.spec.identities = count;
+    /// The same with other experts.
+    pub(super) fn with_spec(mut self, change: impl FnOnce(&mut ExpertsSpec)) -> Self {
+        change(&mut self.spec);
         self
+    }
+
+    /// Experts to choose from.
+    pub(super) fn experts(&self) -> usize {
+        self.spec.experts
     }
 
     /// Whether the layer has the mixture.
@@ -124,6 +133,8 @@ fn score(s: &Settings<'_>, implied: Score) -> Result<Score> {
         match s.optional_size("", KEYS.1)? {
             None => implied,
             Some(1) => Score::Softmax,
+            // Softmax over the chosen alone.
+            Some(3) if implied == Score::Softmax => Score::Softmax,
             Some(2) => Score::Sigmoid,
             Some(n) => return Err(s.wrong("", KEYS.1, format!("is {n}; known are 1 (softmax) and 2 (sigmoid)"))),
         }
@@ -181,7 +192,6 @@ fn groups(s: &Settings<'_>, experts: usize, implied: &Implied) -> Result<Option<
 /// Width of the experts that all tokens ask.
 fn shared(s: &Settings<'_>, inner: usize, default: usize) -> Result<Option<usize>> {
     const WIDTH: &str = "expert_shared_feed_forward_length";
-    let default = if s.is_gguf() { 0 } else { default };
     let count = s.count_or("n_shared_experts|num_shared_experts|moe_num_shared_experts", "expert_shared_count", default)?;
     let stated = if s.is_gguf() { s.count_or("", WIDTH, 0)? } else { 0 };
     let width = if stated > 0 { stated } else { count.saturating_mul(inner) };
@@ -207,12 +217,14 @@ fn sparse_layers(s: &Settings<'_>, layers: usize, dense: usize) -> Result<Vec<bo
             _ => Err(s.wrong("mlp_layer_types", "", format!("has {kind}; known are dense and sparse"))),
         };
         kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?
+    } else if let Some(chosen) = s.json("moe_layers").and_then(|v| v.as_array()) {
+        (0..layers).map(|i| chosen.iter().any(|n| n.as_u64() == Some(i as u64))).collect()
     } else if let Some(flags) = list("moe_layer_freq")? {
         flags.into_iter().map(|flag| flag.as_u64() != Some(0)).collect()
     } else {
         let first = s.count_or(FIRST.0, "", dense)?;
         let end = s.optional_float("moe_layer_end_index", "")?.filter(|end| *end >= 0.0).map_or(layers, |end| end as usize + 1);
-        let step = s.optional_size("moe_layer_interval", "")?.unwrap_or(1);
+        let step = s.optional_size("moe_layer_interval|interleave_moe_layer_step", "")?.unwrap_or(1);
         // DeepSeek counts layers from 0, ERNIE from 1.
         let every = s.optional_size("moe_layer_freq", "")?.unwrap_or(1);
         after(first, end, step).into_iter().enumerate().map(|(i, sparse)| sparse && i.is_multiple_of(every)).collect()

@@ -27,6 +27,7 @@ mod gpt2;
 mod gpt_neo;
 mod gpt_neox;
 mod gptj;
+mod gpt_oss;
 mod granite;
 mod granite_hybrid;
 mod hunyuan;
@@ -37,6 +38,7 @@ mod latent;
 mod lfm2;
 mod lfm3;
 mod llama;
+mod llama4;
 mod longcat_flash;
 mod mamba;
 mod mamba2;
@@ -155,8 +157,12 @@ static ALL: &[&Arch] = &[
     &glm4_moe::ERNIE4_5_MOE,
     &afmoe::AFMOE,
     &mimo_v2::MIMO_V2_FLASH,
+    &gpt_oss::GPT_OSS,
+    &llama4::LLAMA4,
     &deepseek::DEEPSEEK_V2,
     &deepseek::DEEPSEEK_V3,
+    &deepseek::DEEPSEEK_V32,
+    &deepseek::GLM_MOE_DSA,
     &deepseek::AXK1,
     &deepseek::YOUTU,
     &minicpm3::MINICPM3,

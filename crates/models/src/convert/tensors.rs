@@ -24,7 +24,8 @@ enum Values<'a> {
 }
 
 /// Matrices that llama.cpp reads as F32 only.
-const ALWAYS_F32: [&str; 6] = [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", "_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight"];
+const ALWAYS_F32: [&str; 7] =
+    [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", "_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight", ".bias"];
 
 /// The output matrix.
 const OUTPUT: &str = "output.weight";
