@@ -37,7 +37,7 @@ pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
     let model = graph.finish(logits).and_then(|model| names.output_found(&model).map(|()| model));
     let model = model.map_err(|source| Error::Plan { path: checkpoint.path.clone(), source: names.in_file_terms(source) })?;
     let idle = settings.layers()?..settings.all_layers()?;
-    names.all_explained(name, &model, idle.clone())?;
+    names.all_explained(name, &model, idle.clone(), settings.spare_experts())?;
     let model = match rotations(checkpoint, &model, in_layers(idle))? {
         None => model,
         Some(found) => rotate(model, &found).map_err(|source| Error::Plan { path: checkpoint.path.clone(), source })?,

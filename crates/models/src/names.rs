@@ -317,8 +317,9 @@ impl<'a> Names<'a> {
         if missing { Err(onebit_plan::Error::Missing(OUTPUT.into())) } else { Ok(()) }
     }
 
-    /// Checks that every tensor of the checkpoint is used by `model`, belongs to one of the `idle` layers, or can be ignored.
-    pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>) -> Result<()> {
+    /// Checks that every tensor of the checkpoint is used by `model`, belongs to one of the `idle` layers or to an expert from `spare` on,
+    /// or can be ignored.
+    pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>, spare: Option<usize>) -> Result<()> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
         let later = |name: &str| layer_of(name).is_some_and(|layer| idle.contains(&layer));
         let output = self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
@@ -326,6 +327,7 @@ impl<'a> Names<'a> {
         let ignored = |name: &str| {
             IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, name))
                 || later(name)
+                || spare.is_some_and(|first| number_after(name, "experts.").is_some_and(|expert| expert >= first))
                 || self.tied == Some(true) && name == output
         };
         let left: Vec<&str> = self.checkpoint.tensors.keys().map(String::as_str).filter(|n| !used.contains(n) && !ignored(n)).collect();
@@ -390,8 +392,12 @@ fn split_layer(name: &str) -> (String, &str) {
 
 /// The layer that a tensor of the checkpoint belongs to.
 fn layer_of(name: &str) -> Option<usize> {
-    let rest = name.strip_prefix("blk.").or_else(|| Some(name.split_once("layers.")?.1))?;
-    rest.split_once('.')?.0.parse().ok()
+    if name.starts_with("blk.") { number_after(name, "blk.") } else { number_after(name, "layers.") }
+}
+
+/// The number that stands behind `before` in a name.
+fn number_after(name: &str, before: &str) -> Option<usize> {
+    name.split_once(before)?.1.split_once('.')?.0.parse().ok()
 }
 
 /// Whether `name` fits `pattern`, in which `*` stands for anything.

@@ -39,6 +39,8 @@ pub(crate) struct Settings<'a> {
     unread: RefCell<Vec<String>>,
     /// Whether GGUF files of the architecture hold the output matrix, even where it is the embedding table.
     own_output: Cell<bool>,
+    /// Where the checkpoint holds matrices of experts that have none: from this one on.
+    spare_experts: Cell<Option<usize>>,
 }
 
 /// A number that was read, before its range is checked.
@@ -60,6 +62,7 @@ impl<'a> Settings<'a> {
             unsayable: RefCell::default(),
             unread: RefCell::default(),
             own_output: Cell::default(),
+            spare_experts: Cell::default(),
         };
         for key in ["text_config", "rope_parameters", "rope_scaling"] {
             let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
@@ -173,6 +176,16 @@ impl<'a> Settings<'a> {
     /// What was so noted.
     pub(crate) fn unread(&self) -> Vec<String> {
         self.unread.borrow().clone()
+    }
+
+    /// Notes that the checkpoint holds matrices of experts that have none, from `first` on.
+    pub(crate) fn note_spare_experts(&self, first: usize) {
+        self.spare_experts.set(Some(first));
+    }
+
+    /// See [`Settings::note_spare_experts`].
+    pub(crate) fn spare_experts(&self) -> Option<usize> {
+        self.spare_experts.get()
     }
 
     /// Notes that GGUF files of the architecture hold the output matrix, even where it is the embedding table.

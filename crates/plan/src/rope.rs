@@ -77,7 +77,7 @@ impl Rope {
     pub fn dims(&self) -> usize {
         self.frequencies.len() * 2
     }
-    /// `1 / theta^(2i / dims)`, in f32 as the reference implementations compute it.
+    /// `1 / theta^(2i / dims)`, in f32 as the reference implementations compute it; one more where `dims` is odd, as they have it.
     pub fn frequencies(theta: f32, dims: usize) -> Vec<f32> {
         (0..dims.div_ceil(2)).map(|i| 1.0 / theta.powf((2 * i) as f32 / dims as f32)).collect()
     }

@@ -68,6 +68,8 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let implied =
         Implied { score: Score::Softmax, normalize: false, says_normalize: false, scale: 6.0, shared: 0, dense: 0, ..Implied::SIGMOID };
     let mixture = Mixture::read(s, c.layers, &implied)?.with_spec(|spec| spec.identities = identities);
+    // Checkpoints hold matrices of the experts that do nothing, too.
+    s.note_spare_experts(mixture.experts());
     let inner = s.size("ffn_hidden_size|intermediate_size", "")?;
     let act = s.activation("silu")?;
     let dense = |g: &mut Graph<'_>, x, half: &str| {

@@ -101,7 +101,7 @@ impl Mixture {
         self
     }
 
-    /// Experts to choose from.
+    /// Experts with matrices.
     pub(super) fn experts(&self) -> usize {
         self.spec.experts
     }
