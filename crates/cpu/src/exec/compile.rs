@@ -378,7 +378,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn block_linear(&mut self, op: &Op, inputs: Vec<RowsOf>, l: &onebit_plan::ops::BlockLinear) -> Result<(), DeviceError> {
+    fn block_linear(&mut self, op: &Op, inputs: Vec<RowsOf>, l: &ops::BlockLinear) -> Result<(), DeviceError> {
         let isa = self.parts.isa;
         let (runs, bias) = (self.parts.plan.weight(l.weight).shape[0], self.parts.weights.some_vector(l.bias)?);
         if l.transposed {
