@@ -366,6 +366,7 @@ fn routers_and_experts() -> Outcome {
     let cases = [
         (Route { normalize: true, ..Route::new(3, Score::Softmax) }, false, plain(48)),
         (Route { normalize: true, ..Route::new(2, Score::Sigmoid) }, true, plain(24)),
+        (Route { nothing: 3, ..Route::new(2, Score::Softmax) }, true, plain(24)),
         (Route::new(1, Score::Softmax), false, plain(33)),
         (Route::new(7, Score::Sigmoid), true, plain(64)),
         (Route { normalize: true, groups: groups(4, 2, 2), ..Route::new(3, Score::Sigmoid) }, true, plain(24)),

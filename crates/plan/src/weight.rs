@@ -60,7 +60,7 @@ pub struct Weight {
 
 impl Weight {
     /// All rows of one tensor, seen with `shape`, which must have as many values, and the same columns or (where each value is stored
-    /// by itself) the same dimensions but for those of one. A vector can be seen with any shape.
+    /// by itself) the same dimensions but for those of one. A vector can be seen with any shape, and a convolution's kernel as a matrix of its outputs' rows.
     pub fn whole(name: impl Into<String>, tensor: &Tensor, shape: Vec<usize>, edit: Edit) -> Result<Self> {
         Self::join(name, vec![Part { rows: 0..tensor.rows(), tensor: tensor.clone() }], shape, edit)
     }
@@ -77,7 +77,10 @@ impl Weight {
         let same_columns = parts.iter().all(|p| p.tensor.columns() == columns);
         let dimensions = |shape: &[usize]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
         let stored = dimensions(first.tensor.shape());
-        let same_values = parts.len() == 1 && ty.block_values() == 1 && (stored.len() <= 1 || stored == dimensions(&shape));
+        // A convolution's kernel, `[out, in, taps]`, is a matrix with a row for each output.
+        let rows = shape.iter().rev().skip(1).product::<usize>();
+        let kernel = first.tensor.shape().len() > 2 && first.tensor.shape()[0] == rows;
+        let same_values = parts.len() == 1 && ty.block_values() == 1 && (stored.len() <= 1 || kernel || stored == dimensions(&shape));
         if found != shape.iter().product::<usize>() || !(same_columns || same_values) {
             return Err(Error::Shape { name: first.tensor.name().to_string(), found: first.tensor.shape().to_vec(), expected: shape });
         }

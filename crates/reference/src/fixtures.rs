@@ -91,6 +91,7 @@ macro_rules! fixtures {
             qwen3_5_text: gguf,
             qwen3_5_moe_text: gguf,
             qwen4_exp_text: hub_only,
+            zaya: hub_only,
             mamba: gguf,
             falcon_mamba: gguf,
             mamba2: gguf,

@@ -366,7 +366,11 @@ impl Compiler<'_> {
             Op::Hadamard(h) => self.row_op(op, inputs, Hadamard { rotation: h.rotation.clone(), inverse: h.inverse, isa }),
             Op::Route(r) => {
                 let bias = self.parts.weights.some_vector(r.bias)?;
-                self.row_op(op, inputs, Route { score: r.score, normalize: r.normalize, bias, groups: r.groups, scale: r.scale })
+                self.row_op(
+                    op,
+                    inputs,
+                    Route { score: r.score, normalize: r.normalize, bias, groups: r.groups, nothing: r.nothing, scale: r.scale },
+                )
             }
             Op::Experts(e) => self.mixture(e),
             Op::Sinusoid(s) => self.row_op(op, inputs, Sinusoid { frequencies: s.frequencies.clone(), offset: s.offset }),

@@ -11,6 +11,7 @@ pub(crate) struct Route {
     pub(crate) normalize: bool,
     pub(crate) bias: Option<Arc<[f32]>>,
     pub(crate) groups: Option<Groups>,
+    pub(crate) nothing: usize,
     pub(crate) scale: f32,
 }
 
@@ -54,7 +55,8 @@ impl RowOp for Route {
         }
         out.iter_mut().for_each(|[e, w]| *w = score(*e as usize));
         let sum: f32 = if self.normalize { out.iter().map(|[_, w]| w).sum::<f32>() + onebit_plan::Route::FLOOR } else { 1.0 };
-        out.iter_mut().for_each(|[_, w]| *w = *w / sum * self.scale);
+        let experts = logits.len() - self.nothing;
+        out.iter_mut().for_each(|[e, w]| *w = if (*e as usize) < experts { *w / sum * self.scale } else { 0.0 });
     }
 }
 

@@ -71,6 +71,7 @@ mod stablelm;
 mod starcoder2;
 mod windows;
 mod zamba2;
+mod zaya;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
@@ -170,6 +171,7 @@ static ALL: &[&Arch] = &[
     &qwen3_5::QWEN3_5,
     &qwen3_5::QWEN3_5_MOE,
     &qwen4_exp::QWEN4_EXP,
+    &zaya::ZAYA,
     &mamba::MAMBA,
     &mamba::FALCON_MAMBA,
     &mamba2::MAMBA2,

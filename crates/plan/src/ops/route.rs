@@ -40,7 +40,7 @@ impl Groups {
 /// Chooses experts for each token: the `top_k` highest scores (plus `bias`, which counts for the choice only) among those that `groups`
 /// leave, ties to the lower index. Their weights are the scores, divided by their sum (plus 1e-20) where `normalize`, times `scale`.
 ///
-/// Softmax over the chosen alone is `Score::Softmax` with `normalize`.
+/// The last `nothing` choices stand for no expert (ZAYA1): their weight is zero. Softmax over the chosen alone is `Score::Softmax` with `normalize`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Route {
     /// One logit for each expert.
@@ -55,6 +55,8 @@ pub struct Route {
     pub bias: Option<WeightId>,
     /// Which experts are asked at all.
     pub groups: Option<Groups>,
+    /// Choices that stand for no expert.
+    pub nothing: usize,
     /// Factor on the weights.
     pub scale: f32,
     /// The choice, a value of [`Kind::Route`], `top_k` wide.
@@ -67,7 +69,7 @@ impl Route {
 
     /// The `top_k` highest scores as they are; operands are filled in by [`Graph::route`].
     pub fn new(top_k: usize, score: Score) -> Self {
-        Self { logits: Value(0), top_k, score, normalize: false, bias: None, groups: None, scale: 1.0, out: Value(0) }
+        Self { logits: Value(0), top_k, score, normalize: false, bias: None, groups: None, nothing: 0, scale: 1.0, out: Value(0) }
     }
 }
 
@@ -92,7 +94,9 @@ impl Operator for Route {
         if self.top_k == 0 || self.top_k > experts {
             return c.fail(format!("{} of {experts} experts cannot be chosen", self.top_k));
         }
-        if matches!(self.score, Score::SparseMixer { .. }) && (self.normalize || self.bias.is_some() || self.groups.is_some()) {
+        if matches!(self.score, Score::SparseMixer { .. })
+            && (self.normalize || self.bias.is_some() || self.groups.is_some() || self.nothing > 0)
+        {
             return c.fail("scores that are made one after the other have no bias and no groups, and are not normalised");
         }
         if let Some(Groups { count, chosen, best }) = self.groups {
@@ -108,6 +112,9 @@ impl Operator for Route {
                 let what = format!("{} experts of {chosen} out of {count} groups of {run}, by the {best} best of each", self.top_k);
                 return c.fail(what + ", cannot be chosen");
             }
+        }
+        if self.nothing >= experts {
+            return c.fail(format!("{} of {experts} experts are none", self.nothing));
         }
         c.shape(self.bias, &[experts])?;
         c.expect("the choice", c.out(), self.top_k)

@@ -363,7 +363,8 @@ pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Cho
     order.sort_by(|a, b| wanted(*b).total_cmp(&wanted(*a))); // stable: ties stay in order
     order.truncate(op.top_k);
     let sum: f64 = if op.normalize { order.iter().map(|e| scores[*e]).sum::<f64>() + f64::from(Route::FLOOR) } else { 1.0 };
-    order.iter().map(|e| (*e, (scores[*e] / sum * f64::from(op.scale)) as f32)).collect()
+    let weight = |e: usize| if e + op.nothing < scores.len() { (scores[e] / sum * f64::from(op.scale)) as f32 } else { 0.0 };
+    order.iter().map(|e| (*e, weight(*e))).collect()
 }
 
 /// What a chosen expert of this weight is given.

@@ -363,6 +363,10 @@ fn routing() {
     let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None).into_iter().unzip();
     assert_eq!(experts, [1, 0, 2]);
     close(&weights, &[0.3360032, 0.28914459, 0.24491692]);
+    // A choice that stands for no expert stays one, but has no weight.
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&Route { nothing: 2, ..op.clone() }, &logits, None).into_iter().unzip();
+    assert_eq!(experts, [1, 0, 2]);
+    close(&weights, &[0.3360032, 0.28914459, 0.0]);
     let tied = route(&op, &[1.0, 2.0, 1.0, 2.0], None);
     assert_eq!(tied.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 3, 0]);
 }
