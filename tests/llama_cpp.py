@@ -84,9 +84,9 @@ def library():
 
 
 class Model:
-    """A model of one sequence, in a context of so many tokens."""
+    """A model of one sequence, in a context of so many tokens, with attention in f32 throughout where `exact`."""
 
-    def __init__(self, path, context=512):
+    def __init__(self, path, context=512, exact=False):
         self.lib = library()
         self.lib.llama_backend_init()
         self.model = self.lib.llama_model_load_from_file(os.fsencode(path), self.lib.llama_model_default_params())
@@ -94,7 +94,7 @@ class Model:
             sys.exit(f"llama.cpp does not load {path}")
         self.vocab = self.lib.llama_model_get_vocab(self.model)
         self.size = self.lib.llama_vocab_n_tokens(self.vocab)
-        self.length, self.context = context, None
+        self.length, self.context, self.exact = context, None, exact
 
     def tokenize(self, text):
         """The ids of a text, with the tokens that belong around it."""
@@ -107,6 +107,16 @@ class Model:
         params = self.lib.llama_context_default_params()
         for i in range(3):  # n_ctx, n_batch, n_ubatch
             params.words[i] = self.length
+        if self.exact:
+            # Flash attention, by default -1, is the last of four such settings; 0 keeps it from rounding to f16. The types of the
+            # cached keys and values stand side by side; both are f16 by default, which is 1, and f32 is 0.
+            words = list(params.words)
+            flash = next((i + 3 for i in range(4, 20) if words[i : i + 4] == [0xFFFFFFFF] * 4), None)
+            types = next((i for i in range(10, 60) if words[i] == words[i + 1] == 1), None)
+            if flash is None or types is None:
+                sys.exit("llama.cpp's context parameters are not as expected")
+            for at in flash, types, types + 1:
+                params.words[at] = 0
         return params
 
     def logits(self, ids):
@@ -152,7 +162,7 @@ class MatMul:
 
 def main():
     signal.alarm(120)  # a failed assertion of ggml can hang while it looks for a debugger
-    model = Model(sys.argv[1])
+    model = Model(sys.argv[1], exact=True)
     if sys.argv[2] == "--text":
         print(*model.tokenize(sys.argv[3]))
     else:

@@ -7,7 +7,7 @@ mod common;
 use common::{Outcome, Tensors, llama_cpp, python};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert};
-use onebit_plan::{Batch, Device, Op, Span};
+use onebit_plan::{Batch, Device, Span};
 use onebit_quants::F32;
 use onebit_reference::{
     Reference,
@@ -24,31 +24,29 @@ fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
     Ok(rows.into_iter().rev().flat_map(|r| r.split(' ')).map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// llama.cpp computes `expected` for `ids` from the converted folder: differences are within what its f16 cache of keys and
-/// values makes, and the most likely tokens are the same.
+/// Most that a logit may differ, as a share of their standard deviation. Most families differ by some 1e-6; but llama.cpp looks GELU
+/// up in a table of f16, and knows no lower bound of the steps of Nemotron-H.
+const BAR: f64 = 6e-3;
+
+/// llama.cpp, with attention in f32, computes `expected` for `ids` from the converted folder, and the most likely tokens are the same.
 fn witnessed(python: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
     convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
-    let model = onebit_models::load(&Checkpoint::open(&file)?)?;
     let found = logits(python, &file, ids)?;
     assert_eq!(found.len(), expected.len());
     let vocabulary = found.len() / ids.len();
     let rows = || found.chunks(vocabulary).zip(expected.chunks(vocabulary));
     let off = |(a, b): (&[f32], &[f32])| a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs()) / deviation).fold(0.0, f64::max);
-    let mut differences: Vec<f64> = rows().map(off).collect();
-    differences.sort_by(f64::total_cmp);
-    // A router can choose another expert where two are nearly equal, which shows: allowed for one token of ten.
-    let mixture = model.plan.ops.iter().any(|op| matches!(op, Op::Route(_)));
-    let counted = if mixture { ids.len() * 9 / 10 } else { ids.len() };
-    let worst = differences[counted - 1];
+    let differences: Vec<f64> = rows().map(off).collect();
+    let worst = differences.iter().copied().fold(0.0, f64::max);
     eprintln!("{}: {worst:.1e}", folder.display());
-    assert!(worst < 0.015, "{} differs: {differences:?}", folder.display());
-    // The most likely tokens are the same, where the next is not as close as the caches are coarse.
+    assert!(worst < BAR, "{} differs: {differences:?}", folder.display());
+    // The most likely tokens are the same, where the next is not as close.
     let best = |row: &[f32]| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
     for (i, (a, b)) in rows().enumerate() {
         let behind = f64::from(b[best(b)] - b[best(a)]) / deviation;
-        assert!(behind < 2.0 * 0.015, "the most likely token at position {i} is {}, but should be {}", best(a), best(b));
+        assert!(behind < 2.0 * BAR, "the most likely token at position {i} is {}, but should be {}", best(a), best(b));
     }
     Ok(())
 }
@@ -168,10 +166,40 @@ fn factors() -> Outcome {
     })
 }
 
+/// llama.cpp knows dots.llm1 with keys and values for each head only: those that heads share are given to each.
+#[test]
+fn dots1_without_groups() -> Outcome {
+    let (Some(python), Some(source)) = (python(), check::folder("dots1")) else { return Ok(()) };
+    let expected = Expected::open(&source)?;
+    let folder = common::changed(&source, |config, tensors| {
+        let number = |key: &str| config[key].as_u64().unwrap_or(0) as usize;
+        let (heads, shared) = (number("num_attention_heads"), number("num_key_value_heads"));
+        for (_, t) in tensors.iter_mut().filter(|(name, _)| name.contains("k_proj") || name.contains("v_proj")) {
+            let head = t.bytes.len() / shared;
+            t.bytes = t.bytes.chunks(head).flat_map(|rows| rows.repeat(heads / shared)).collect();
+            t.shape[0] *= heads / shared;
+        }
+        config.insert("num_key_value_heads".into(), heads.into());
+    })?;
+    witnessed(&python, folder.path(), &expected.long, &expected.long_logits, expected.deviation())
+}
+
+/// gpt-oss was trained with YaRN whose range is not rounded to whole dimensions, which llama.cpp does: compared without YaRN.
+#[test]
+fn gpt_oss_without_yarn() -> Outcome {
+    varied("gpt_oss", |config, _| {
+        config.insert("rope_parameters".into(), serde_json::json!({ "rope_type": "default", "rope_theta": 150_000.0 }));
+    })
+}
+
 macro_rules! tests {
     ($($name:ident: $form:ident,)*) => { $(tests! { @ $form $name })* };
     // Its name in GGUF files is bitnet.cpp's, a fork; llama.cpp itself does not know it.
     (@ gguf bitnet) => {};
+    // See `dots1_without_groups`.
+    (@ gguf dots1) => {};
+    // See `gpt_oss_without_yarn`.
+    (@ gguf gpt_oss) => {};
     (@ gguf $name:ident) => { #[test] fn $name() -> Outcome { agrees(stringify!($name)) } };
     (@ hub_only $name:ident) => {};
 }

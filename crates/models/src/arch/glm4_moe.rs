@@ -14,6 +14,7 @@ use crate::{
     rope::Rotary,
     settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Graph, Score, Value};
 
 pub(crate) static GLM4_MOE: Arch = Arch {
@@ -50,7 +51,12 @@ pub(crate) static DOTS1: Arch = Arch {
     gguf: &["dots1"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS, CORRECTION, SHARED_EXPERTS],
     ignored: &[],
-    plan: |s, g| plan(s, g, &Family { implied: Implied { normalize: false, shared: 0, dense: 0, ..Implied::SIGMOID }, ..DOTS }),
+    plan: |s, g| {
+        let heads = s.size("num_attention_heads", "attention.head_count")?;
+        let keys = s.size_or("num_key_value_heads", "attention.head_count_kv", heads)?;
+        s.unread_by_llama_cpp(heads != keys, "several of its heads share keys and values");
+        plan(s, g, &Family { implied: Implied { normalize: false, shared: 0, dense: 0, ..Implied::SIGMOID }, ..DOTS })
+    },
 };
 
 pub(crate) static HY_V3: Arch = Arch {
@@ -72,6 +78,10 @@ pub(crate) static MINIMAX_M2: Arch = Arch {
     plan: |s, g| {
         if s.text_or("qk_norm_type", "", "per_layer")? != "per_layer" {
             return Err(s.wrong("qk_norm_type", "", "is not `per_layer`, the only kind that is known"));
+        }
+        if !s.is_gguf() {
+            // llama.cpp takes the width of the experts from here.
+            s.note("feed_forward_length", Meta::Unsigned(s.size("intermediate_size", "")? as u64));
         }
         let implied = Implied { says_normalize: false, shared: 0, dense: 0, ..Implied::SIGMOID };
         plan(s, g, &Family { implied, rotary: Rotary { base: 5e6, ..Rotary::HALVES }, over_all: true, ..DOTS })
