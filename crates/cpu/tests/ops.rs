@@ -299,6 +299,7 @@ fn norms_slices_and_functions() -> Outcome {
         let z = g.slice(y, 3, 5, 11);
         let z = g.with_weight(z, Binary::Add, "shift.bias");
         let z = g.with_weight(z, Binary::Mul, "factor");
+        let z = g.with_short_weight(z, Binary::Mul, "factors", 3);
         let narrow = g.slice(z, 11, 1, 1);
         let z = g.mul(z, narrow);
         let z = g.with_short_weight(z, Binary::Mul, "short", 11);

@@ -58,14 +58,14 @@ pub(crate) struct Entry {
     fused: Option<Fused>,
     transposed: bool,
     edit: Edit,
-    /// Whether GGUF files hold the vector as a matrix of one column.
-    pub(crate) column: bool,
+    /// Whether GGUF files have a dimension of one behind the first.
+    pub(crate) one_behind: bool,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
 }
 
 /// A module's name in GGUF files and in Hugging Face directories.
 pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
-    Entry { gguf, hf, other: None, then: &[], fused: None, transposed: false, edit: Edit::None, column: false, order: None }
+    Entry { gguf, hf, other: None, then: &[], fused: None, transposed: false, edit: Edit::None, one_behind: false, order: None }
 }
 
 /// A module that GGUF files hold, and Hugging Face directories as run `index` of the `count` equal runs of rows of each matrix of
@@ -90,9 +90,9 @@ impl Entry {
         self.edit = Edit::Softplus;
         self
     }
-    /// GGUF files hold the vector as a matrix of one column.
-    pub(crate) const fn column(mut self) -> Self {
-        self.column = true;
+    /// GGUF files have a dimension of one behind the first.
+    pub(crate) const fn one_behind(mut self) -> Self {
+        self.one_behind = true;
         self
     }
     /// Another name that it may have in a Hugging Face directory.

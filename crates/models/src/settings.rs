@@ -431,8 +431,9 @@ impl<'a> Settings<'a> {
 
     /// Whether the output matrix is the embedding table, where the checkpoint says so.
     pub(crate) fn tied(&self, names: &[&str]) -> Result<Option<bool>> {
-        // Nemotron-H has an output matrix whatever its checkpoints say.
-        if names.contains(&"nemotron_h") || self.is_gguf() || self.json("tie_word_embeddings").is_none() {
+        // These have an output matrix whatever their checkpoints say.
+        const NEVER_TIED: [&str; 3] = ["nemotron_h", "kimi_linear", "bailing_hybrid"];
+        if names.iter().any(|n| NEVER_TIED.contains(n)) || self.is_gguf() || self.json("tie_word_embeddings").is_none() {
             Ok(None)
         } else {
             self.bool_or("tie_word_embeddings", "", false).map(Some)

@@ -74,6 +74,10 @@ fn refused(name: &str) -> Result<Option<String>, Box<dyn Error>> {
     }
 }
 
+fn gguf_alone(name: &str) -> Outcome {
+    gguf(name)
+}
+
 fn hub_only(name: &str) -> Outcome {
     refused(name).map(|_| ())
 }

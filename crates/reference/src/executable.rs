@@ -268,15 +268,8 @@ impl Interpreter {
             }
             Op::Concat(c) => both(c.a, c.b, &|a, b| ops::concat(a, b, c.groups)),
             Op::Elementwise(e) => each(e.x, &|x| x.iter().map(|x| e.f.apply(*x)).collect()),
-            Op::Pairwise(p) => both(p.a, p.b, &|a, b| {
-                let run = a.len() / b.len();
-                a.iter().enumerate().map(|(i, a)| p.f.apply(*a, b[i / run])).collect()
-            }),
-            Op::WeightedBinary(w) => each(w.x, &|x| {
-                let weight = self.weight(w.weight);
-                let run = x.len() / weight.len();
-                x.iter().enumerate().map(|(i, x)| w.f.apply(*x, weight[i / run])).collect()
-            }),
+            Op::Pairwise(p) => both(p.a, p.b, &|a, b| ops::binary(p.f, a, b)),
+            Op::WeightedBinary(w) => each(w.x, &|x| ops::binary(w.f, x, self.weight(w.weight))),
             Op::Scale(s) => each(s.x, &|x| x.iter().map(|x| s.by * x).collect()),
             Op::RoundRows(r) => each(r.x, &ops::round_row),
             Op::PositionScale(s) => of(s.x).iter().zip(rows).map(|(x, r)| ops::position_scale(x, s, r.position)).collect(),

@@ -2,7 +2,8 @@
 //! device are then tested with it.
 
 /// Calls the macro `$each` with the names of all fixtures: `name: gguf,` where GGUF has a form of the model, which `convert` writes and
-/// llama.cpp reads; `name: hub_only,` where it has none, and `convert` must say so.
+/// llama.cpp reads; `name: gguf_alone,` where the llama.cpp that is asked does not read this fixture's; `name: hub_only,` where it has none, and `convert`
+/// must say so.
 #[macro_export]
 macro_rules! fixtures {
     ($each:ident) => {
@@ -108,6 +109,9 @@ macro_rules! fixtures {
             olmo_hybrid: hub_only,
             lfm3: hub_only,
             minimax: hub_only,
+            lfm2_moe: gguf,
+            kimi_linear: gguf_alone,
+            bailing_hybrid: hub_only,
         }
     };
 }

@@ -44,7 +44,6 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
         false => s.text_or("position_embedding_type", "", "nope")? == "rope",
     };
     s.note("rope.scaling.finetuned", Meta::Bool(turned));
-    s.hf_only(turned && attention.contains(&false), "its heads turn in hybrid layers");
     let rope = s.rope(heads.head, RopeStyle::Pairs)?;
     let act = s.activation("silu")?;
     let moe = match s.count_or("num_local_experts", "expert_count", 8)? {

@@ -42,17 +42,17 @@ pub(super) struct Indexer {
     head: usize,
     /// Tokens that are chosen.
     top: usize,
-    rope: Rope,
+    rope: Option<Rope>,
 }
 
 impl Indexer {
     /// `source` is what queries are made of. The scores' factors are left out, as they do not change the order.
     pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, source: Value) -> Value {
         let q = g.linear(source, "indexer.attn_q_b", self.heads * self.head);
-        let q = g.rope(q, self.head, &self.rope);
+        let q = turned(g, q, self.head, self.rope.as_ref());
         let k = g.linear(x, "indexer.attn_k", self.head);
         let k = g.layer_norm(k, "indexer.k_norm", 1e-6);
-        let k = g.rope(k, self.head, &self.rope);
+        let k = turned(g, k, self.head, self.rope.as_ref());
         let weights = g.linear(x, "indexer.proj", self.heads);
         g.index(q, k, Some(weights), 1, self.top)
     }
@@ -61,7 +61,7 @@ impl Indexer {
 /// The shape of the attention layers.
 #[derive(Clone, Debug)]
 pub(super) struct Latent {
-    heads: usize,
+    pub(super) heads: usize,
     /// Numbers of a head's query and key that do not turn, and that do.
     still: usize,
     turning: usize,
@@ -70,7 +70,7 @@ pub(super) struct Latent {
     /// Width of the latent, and of what queries are made of where they are made in two steps.
     rank: usize,
     q_rank: Option<usize>,
-    rope: Rope,
+    rope: Option<Rope>,
     /// Factor on the scores.
     scale: f32,
     /// Factors on the queries and on the latent.
@@ -90,6 +90,7 @@ impl Latent {
         let [still, turning, value] = if s.is_gguf() { gguf_widths(s)? } else { hf_widths(s, heads)? };
         let rope =
             s.rotary(turning, Rotary { hf: style, ..Rotary::new(if style == RopeStyle::Halves { style } else { RopeStyle::Pairs }) })?;
+        let rope = Some(rope);
         for (key, n) in [
             ("attention.head_count_kv", 1),
             ("attention.key_length", rank + turning),
@@ -120,13 +121,19 @@ impl Latent {
             heads: s.size("index_n_heads", "attention.indexer.head_count")?,
             head,
             top: s.size("index_topk", "attention.indexer.top_k")?,
-            rope: Rope { style, ..self.rope.clone() },
+            rope: self.rope.clone().map(|rope| Rope { style, ..rope }),
         })
+    }
+
+    /// The same where nothing turns.
+    pub(super) fn unturned(self) -> Self {
+        Self { rope: None, ..self }
     }
 
     /// Attention over `x`; `prefix` stands before the names of all weights.
     pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, prefix: &str) -> Value {
-        self.build_indexed(g, x, prefix, |_, _| None)
+        let y = self.mix(g, x, prefix);
+        g.linear(y, &format!("{prefix}attn_output"), g.width(x))
     }
 
     /// Attention over the positions that `choose` gives, or over all. It is given what queries are made of.
@@ -137,6 +144,16 @@ impl Latent {
         prefix: &str,
         choose: impl FnOnce(&mut Graph<'_>, Value) -> Option<Value>,
     ) -> Value {
+        let y = self.mix_indexed(g, x, prefix, choose);
+        g.linear(y, &format!("{prefix}attn_output"), g.width(x))
+    }
+
+    /// What the heads make of `x`.
+    pub(super) fn mix(&self, g: &mut Graph<'_>, x: Value, prefix: &str) -> Value {
+        self.mix_indexed(g, x, prefix, |_, _| None)
+    }
+
+    fn mix_indexed(&self, g: &mut Graph<'_>, x: Value, prefix: &str, choose: impl FnOnce(&mut Graph<'_>, Value) -> Option<Value>) -> Value {
         let &Self { heads, still, turning, value, rank, .. } = self;
         let name = |name: &str| format!("{prefix}{name}");
         let (source, q) = match self.q_rank {
@@ -149,13 +166,13 @@ impl Latent {
         let q = g.linear(source, &name(q), heads * (still + turning));
         let q = g.scale(q, self.q_scale);
         let (q, q_turning) = (g.slice(q, heads, 0, still), g.slice(q, heads, still, turning));
-        let q_turning = g.rope(q_turning, turning, &self.rope);
+        let q_turning = turned(g, q_turning, turning, self.rope.as_ref());
 
         let both = g.linear(x, &name("attn_kv_a_mqa"), rank + turning);
         let (latent, k_turning) = (g.slice(both, 1, 0, rank), g.slice(both, 1, rank, turning));
         let latent = g.rms_norm(latent, &name("attn_kv_a_norm"), self.eps);
         let latent = g.scale(latent, self.latent_scale);
-        let k_turning = g.rope(k_turning, turning, &self.rope);
+        let k_turning = turned(g, k_turning, turning, self.rope.as_ref());
 
         // Where the matrices are not split yet, those of the keys are stored the other way.
         let whole = g.has(&name("attn_kv_b.weight"), &[heads * (still + value), rank]);
@@ -167,9 +184,12 @@ impl Latent {
             Some(only) => g.sparse_attention(q, k, latent, only, &spec),
             None => g.attention(q, k, latent, &spec),
         };
-        let y = g.head_linear(y, &name("attn_v_b"), heads, value, false);
-        g.linear(y, &name("attn_output"), g.width(x))
+        g.head_linear(y, &name("attn_v_b"), heads, value, false)
     }
+}
+
+fn turned(g: &mut Graph<'_>, x: Value, head: usize, rope: Option<&Rope>) -> Value {
+    rope.map_or(x, |rope| g.rope(x, head, rope))
 }
 
 /// Numbers of a head that do not turn, that do, and of its value.

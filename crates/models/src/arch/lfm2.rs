@@ -1,10 +1,11 @@
-//! LFM2 (Liquid AI 2025, arXiv:2511.23404): short convolutions with gates before and behind, and some layers of attention. Reference:
-//! transformers' `models/lfm2`.
+//! LFM2 (Liquid AI 2025, arXiv:2511.23404): short convolutions with gates before and behind, and some layers of attention; and its
+//! mixture of experts. Reference: transformers' `models/lfm2`, `lfm2_moe`.
 
 use super::{
     Arch,
     blocks::*,
     hybrid::{attention_layers, listed},
+    mixture::{Implied, Mixture},
 };
 use crate::{
     Result,
@@ -15,7 +16,28 @@ use crate::{
 use onebit_formats::Meta;
 use onebit_plan::{Function, Graph, Mask, RopeStyle, Value};
 
-pub(crate) static LFM2: Arch = Arch { hf: &["lfm2"], gguf: &["lfm2"], tensors: &[LFM_TRUNK, LFM_ATTENTION, LFM_FFN], ignored: &[], plan };
+pub(crate) static LFM2: Arch = Arch {
+    hf: &["lfm2"],
+    gguf: &["lfm2"],
+    tensors: &[LFM_TRUNK, LFM_ATTENTION, LFM_FFN],
+    ignored: &[],
+    plan: |s, g| {
+        let inner = inner(s)?;
+        plan(s, g, |g, _, x| g.gated_ffn(x, inner, Function::Silu))
+    },
+};
+
+pub(crate) static LFM2_MOE: Arch = Arch {
+    hf: &["lfm2_moe"],
+    gguf: &["lfm2moe"],
+    tensors: &[LFM_TRUNK, LFM_ATTENTION, LFM_FFN, LFM_EXPERTS],
+    ignored: &[],
+    plan: |s, g| {
+        let corrected = s.implied("use_expert_bias", true)?;
+        let mixture = Mixture::read(s, s.layers()?, &Implied { corrected, shared: 0, dense: 2, ..Implied::SIGMOID })?;
+        plan(s, g, |g, layer, x| mixture.build(g, layer, x))
+    },
+};
 
 /// Names outside of feed-forward layers. GGUF files call the norm before the output one of the embedding, as checkpoints do.
 pub(crate) const LFM_TRUNK: &[Entry] = &[
@@ -46,14 +68,28 @@ pub(crate) const LFM_FFN: &[Entry] = &[
     tensor("blk.{}.ffn_down", "model.layers.{}.feed_forward.w2"),
 ];
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
+const FUSED: &str = "model.layers.{}.feed_forward.experts.gate_up_proj";
+const LFM_EXPERTS: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.feed_forward.gate"),
+    tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.feed_forward.expert_bias"),
+    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.feed_forward.experts.{e}.w1").or_fused("", FUSED, 0, 2),
+    tensor("blk.{}.ffn_up_exps", "model.layers.{}.feed_forward.experts.{e}.w3").or_fused("", FUSED, 1, 2),
+    tensor("blk.{}.ffn_down_exps", "model.layers.{}.feed_forward.experts.{e}.w2").or_fused(
+        "",
+        "model.layers.{}.feed_forward.experts.down_proj",
+        0,
+        1,
+    ),
+];
+
+/// The layers, whose feed-forward part `feed_forward` makes.
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, feed_forward: impl Fn(&mut Graph<'_>, usize, Value) -> Value) -> Result<Value> {
     let c = lfm_decoder(s)?;
     let heads = Heads::read(s, c.width)?;
     let rope = s.rotary(heads.head, Rotary { base: 1e6, ..Rotary::new(RopeStyle::Halves) })?;
     let usual = listed(s, "full_attn_idxs");
     let attention = attention_layers(s, c.layers, heads.kv_heads, |layer| usual.as_ref().is_none_or(|listed| listed(layer)))?;
     let kernel = s.size_or("conv_L_cache", "shortconv.l_cache", 3)?;
-    let inner = inner(s)?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| match attention[layer] {
             true => heads.attention(g, x, Mask::Causal, |g, q, name| {
@@ -62,7 +98,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
             }),
             false => short_conv(g, x, kernel),
         });
-        c.residual(g, x, "ffn_norm", |g, x| g.gated_ffn(x, inner, Function::Silu))
+        c.residual(g, x, "ffn_norm", |g, x| feed_forward(g, layer, x))
     }))
 }
 

@@ -26,8 +26,8 @@ macro_rules! mixer {
             tensor("blk.{}.ssm_a", concat!("model.layers.{}.", $mixer, ".A_log"))
                 .or(concat!("model.layers.{}.", $or, ".A_log"))
                 .neg_exp()
-                .column(),
-            tensor("blk.{}.ssm_d", concat!("model.layers.{}.", $mixer, ".D")).or(concat!("model.layers.{}.", $or, ".D")).column(),
+                .one_behind(),
+            tensor("blk.{}.ssm_d", concat!("model.layers.{}.", $mixer, ".D")).or(concat!("model.layers.{}.", $or, ".D")).one_behind(),
             tensor("blk.{}.ssm_norm", concat!("model.layers.{}.", $mixer, ".norm")).or(concat!("model.layers.{}.", $or, ".norm")),
             tensor("blk.{}.ssm_out", concat!("model.layers.{}.", $mixer, ".out_proj")).or(concat!("model.layers.{}.", $or, ".out_proj")),
         ]

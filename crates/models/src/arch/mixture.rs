@@ -63,7 +63,7 @@ pub(super) struct Mixture {
 
 impl Mixture {
     pub(super) fn read(s: &Settings<'_>, layers: usize, implied: &Implied) -> Result<Self> {
-        const TOP_K: (&str, &str) = ("num_experts_per_tok|moe_k|moe_topk", "expert_used_count");
+        const TOP_K: (&str, &str) = ("num_experts_per_tok|num_experts_per_token|moe_k|moe_topk", "expert_used_count");
         let experts = s.size_to("n_routed_experts|num_experts|num_local_experts|moe_num_experts", "expert_count", 1 << 14)?;
         let top_k = s.size(TOP_K.0, TOP_K.1)?;
         let inner = s.size("moe_intermediate_size|expert_ffn_hidden_size|intermediate_size", "expert_feed_forward_length")?;
@@ -153,7 +153,7 @@ fn score(s: &Settings<'_>, implied: Score) -> Result<Score> {
 
 /// Whether the weights of the chosen are made to sum to one.
 fn normalizes(s: &Settings<'_>, implied: &Implied) -> Result<bool> {
-    const KEYS: (&str, &str) = ("norm_topk_prob|route_norm", "expert_weights_norm");
+    const KEYS: (&str, &str) = ("norm_topk_prob|moe_renormalize|route_norm", "expert_weights_norm");
     let default = implied.normalize && !(s.is_gguf() && implied.says_normalize);
     let normalizes = s.bool_or(KEYS.0, KEYS.1, default)?;
     if normalizes != implied.normalize && !implied.says_normalize {
@@ -164,7 +164,7 @@ fn normalizes(s: &Settings<'_>, implied: &Implied) -> Result<bool> {
 
 /// The groups of experts, where not all of them are asked.
 fn groups(s: &Settings<'_>, experts: usize, implied: &Implied) -> Result<Option<Groups>> {
-    const COUNT: (&str, &str) = ("n_group", "expert_group_count");
+    const COUNT: (&str, &str) = ("n_group|num_expert_group", "expert_group_count");
     const CHOSEN: (&str, &str) = ("topk_group", "expert_group_used_count");
     const METHOD: &str = "topk_method";
     // Not noted: llama.cpp refuses groups of which all stay.

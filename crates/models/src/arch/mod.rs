@@ -3,6 +3,7 @@
 mod afmoe;
 mod altup;
 mod apertus;
+mod bailing_hybrid;
 mod bamba;
 pub(crate) mod bitnet;
 mod blocks;
@@ -34,6 +35,8 @@ mod hunyuan;
 mod hybrid;
 mod hyper;
 mod jamba;
+mod kda;
+mod kimi_linear;
 mod latent;
 mod lfm2;
 mod lfm3;
@@ -188,6 +191,9 @@ static ALL: &[&Arch] = &[
     &olmo_hybrid::OLMO_HYBRID,
     &lfm3::LFM3,
     &minimax::MINIMAX,
+    &lfm2::LFM2_MOE,
+    &kimi_linear::KIMI_LINEAR,
+    &bailing_hybrid::BAILING_HYBRID,
 ];
 
 /// All architectures.

@@ -24,8 +24,18 @@ enum Values<'a> {
 }
 
 /// Matrices that llama.cpp reads as F32 only.
-const ALWAYS_F32: [&str; 7] =
-    [".ssm_conv1d.weight", ".ssm_a", ".ssm_d", "_norm.weight", ".shortconv.conv.weight", ".ffn_gate_inp.weight", ".bias"];
+const ALWAYS_F32: [&str; 10] = [
+    ".ssm_conv1d_q.weight",
+    ".ssm_conv1d_k.weight",
+    ".ssm_conv1d_v.weight",
+    ".ssm_conv1d.weight",
+    ".ssm_a",
+    ".ssm_d",
+    "_norm.weight",
+    ".shortconv.conv.weight",
+    ".ffn_gate_inp.weight",
+    ".bias",
+];
 
 /// The output matrix.
 const OUTPUT: &str = "output.weight";
@@ -42,8 +52,8 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         let entry = built.names.entry(name).map(|(entry, ..)| entry);
         let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let mut shape = squeezed(&weight.shape);
-        if entry.is_some_and(|e| e.column) {
-            shape.push(1);
+        if entry.is_some_and(|e| e.one_behind) {
+            shape.insert(1, 1);
         }
         let turned = matches!((&order, &shape[..]), (Some(Order::Transposed), [_, _, _]));
         if let ([_, rows, columns], true) = (&mut shape[..], turned) {

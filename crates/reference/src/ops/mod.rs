@@ -5,7 +5,7 @@ mod sparse;
 pub(crate) use sparse::{index, sparse_attention};
 
 use onebit_plan::{
-    Attention, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
+    Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
     ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
 };
 
@@ -288,6 +288,12 @@ pub(crate) fn sum(x: &[f32], groups: usize, count: usize) -> Vec<f32> {
     let n = x.len() / (groups * count);
     let one = |i: usize| (0..count).map(|c| f64::from(x[(i / n * count + c) * n + i % n])).sum::<f64>() as f32;
     (0..groups * n).map(one).collect()
+}
+
+/// Each number of `b` serves a run of `a`.
+pub(crate) fn binary(f: Binary, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let run = a.len() / b.len();
+    a.iter().enumerate().map(|(i, a)| f.apply(*a, b[i / run])).collect()
 }
 
 pub(crate) fn concat(a: &[f32], b: &[f32], groups: usize) -> Vec<f32> {

@@ -436,6 +436,7 @@ fn slices_and_gates() {
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
     assert_eq!(slice(&x, 2, 1, 2), [2.0, 3.0, 5.0, 6.0]);
     assert_eq!(slice(&x, 1, 4, 2), [5.0, 6.0]);
+    assert_eq!(binary(Binary::Mul, &x, &[1.0, -1.0]), [1.0, 2.0, 3.0, -4.0, -5.0, -6.0]);
     assert_eq!(glu(&[-1.0, 2.0], &[3.0, 4.0], Function::Relu), [0.0, 8.0]);
     // By hand.
     assert_eq!(clamp(&[-2.0, -0.5, 0.25, 3.0], -0.5, 0.5), [-0.5, -0.5, 0.25, 0.5]);

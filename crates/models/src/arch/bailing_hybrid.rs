@@ -1,0 +1,72 @@
+//! Ling 3 (inclusionAI 2026): Kimi Linear with bounded decays, and with latent attention that turns and whose heads are gated.
+//! Reference: transformers' `models/bailing_hybrid`.
+
+use super::{
+    Arch,
+    blocks::*,
+    hybrid::attention_layers,
+    kda::{BAILING_KDA, Kda},
+    latent::Latent,
+    lfm3::gate_heads,
+    mixture::{Implied, Mixture, SHARED_EXPERTS},
+};
+use crate::{
+    Result,
+    names::{Entry, tensor},
+    settings::Settings,
+};
+use onebit_plan::{Graph, RopeStyle, Value};
+
+pub(crate) static BAILING_HYBRID: Arch = Arch {
+    hf: &["bailing_hybrid"],
+    gguf: &[],
+    tensors: &[BAILING_TRUNK, PRE_NORMS, BAILING_KDA, BAILING_LATENT, FFN, EXPERTS, SHARED_EXPERTS, EXPERT_BIAS],
+    ignored: &[],
+    plan,
+};
+
+const BAILING_TRUNK: &[Entry] = &[
+    tensor("token_embd", "model.word_embeddings").or("model.embed_tokens"),
+    tensor("output_norm", "model.norm"),
+    tensor("output", "lm_head"),
+];
+
+const EXPERT_BIAS: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.expert_bias")];
+
+const KV_B: &str = "model.layers.{}.attention.kv_b_proj.weight";
+const BAILING_LATENT: &[Entry] = &[
+    tensor("blk.{}.attn_q_a", "model.layers.{}.attention.q_a_proj"),
+    tensor("blk.{}.attn_q_a_norm", "model.layers.{}.attention.q_a_layernorm"),
+    tensor("blk.{}.attn_q_b", "model.layers.{}.attention.q_b_proj"),
+    tensor("blk.{}.attn_kv_a_mqa", "model.layers.{}.attention.kv_a_proj_with_mqa"),
+    tensor("blk.{}.attn_kv_a_norm", "model.layers.{}.attention.kv_a_layernorm"),
+    tensor("blk.{}.attn_kv_b", "model.layers.{}.attention.kv_b_proj"),
+    tensor("blk.{}.attn_k_b.weight", "").of_heads("", KV_B, false),
+    tensor("blk.{}.attn_v_b.weight", "").of_heads("", KV_B, true),
+];
+
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
+    let c = Decoder::read(s)?;
+    let latent = Latent::read(s, RopeStyle::Pairs, c.eps)?;
+    let safe = s.bool_or("kda_safe_gate", "", true)?;
+    let bound = s.optional_float("kda_lower_bound", "")?.unwrap_or(-5.0) as f32;
+    if safe && bound >= 0.0 {
+        return Err(s.wrong("kda_lower_bound", "", format!("is {bound}, but decays should have a negative one")));
+    }
+    let kda = Kda::read(s, ["linear_num_heads|num_attention_heads", "linear_head_dim|head_dim", "short_conv_kernel_size"])?;
+    let kda = kda.bounded(safe.then_some(bound));
+    let group = s.size_or("layer_group_size", "", 6)?;
+    let attention = attention_layers(s, c.layers, 1, |layer| (layer + 1).is_multiple_of(group))?;
+    let mixture = Mixture::read(s, c.layers, &Implied { scale: 2.5, dense: 2, ..Implied::SIGMOID })?;
+    Ok(c.build(g, |g, layer, x| {
+        let x = c.residual(g, x, "attn_norm", |g, x| match attention[layer] {
+            false => kda.build(g, x, c.eps),
+            true => {
+                let y = latent.mix(g, x, "");
+                let y = gate_heads(g, x, y, latent.heads);
+                g.linear(y, "attn_output", c.width)
+            }
+        });
+        c.residual(g, x, "ffn_norm", |g, x| mixture.build(g, layer, x))
+    }))
+}
