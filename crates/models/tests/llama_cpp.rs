@@ -209,12 +209,6 @@ fn kimi_linear() -> Outcome {
 
 macro_rules! tests {
     ($($name:ident: $form:ident,)*) => { $(tests! { @ $form $name })* };
-    // Its name in GGUF files is bitnet.cpp's, a fork; llama.cpp itself does not know it.
-    (@ gguf bitnet) => {};
-    // See `dots1_without_groups`.
-    (@ gguf dots1) => {};
-    // See `gpt_oss_without_yarn`.
-    (@ gguf gpt_oss) => {};
     (@ gguf $name:ident) => { #[test] fn $name() -> Outcome { agrees(stringify!($name)) } };
     (@ gguf_alone $name:ident) => {};
     (@ hub_only $name:ident) => {};
