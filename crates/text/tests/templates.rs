@@ -135,7 +135,10 @@ fn nothing_holds_itself() {
     let begin = "{% set ns = namespace(a=[], b='') %}";
     for stored in ["ns", "ns, 1", "[ns]", "{'k': [1, ns]}", "namespace()", "ns if true else 1", "[1] + [ns]", "'' | default(ns, true)"] {
         let text = render(&format!("{begin}{{% set ns.a = {stored} %}}{{{{ ns.a }}}}"), &messages, &Render::default());
-        assert!(matches!(&text, Err(Error::Template(e)) if e.contains("a namespace cannot be stored")), "{stored}: {text:?}");
+        assert!(
+            matches!(&text, Err(Error::Template(e)) if e.contains("a namespace within a namespace cannot be stored")),
+            "{stored}: {text:?}"
+        );
     }
     for stored in ["{% set ns.a, x = ns, 1 %}", "{% set ns.a | default(ns, true) %}{% endset %}"] {
         assert!(render(&format!("{begin}{stored}{{{{ ns.a }}}}"), &messages, &Render::default()).is_err(), "{stored}");
@@ -144,6 +147,15 @@ fn nothing_holds_itself() {
     assert!(matches!(render(&deep, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("levels")));
     let doubled = format!("{begin}{{% set ns.a = [1] %}}{{% for i in range(60) %}}{{% set ns.a = ns.a + ns.a %}}{{% endfor %}}x");
     assert!(matches!(render(&doubled, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("more work than is allowed")));
+    let doubling = "{% set a = [1] %}".to_owned() + &"{% set a = a + a %}".repeat(60);
+    let within = "{% set a = [1] %}".to_owned() + &"{% with a = a + a, b = 1 %}".repeat(60) + "{{ a }}" + &"{% endwith %}".repeat(60);
+    for source in [doubling.clone() + "{{ a }}", doubling + "{{ a == a }}", within] {
+        assert!(
+            matches!(render(&source, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("more work than is allowed"))
+        );
+    }
+    let deep = "{% set a = [] %}".to_owned() + &"{% set a=[a] %}".repeat(30_000) + "{{ a }}";
+    assert!(matches!(render(&deep, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("levels")));
     let usual = format!(
         "{begin}{{% for m in messages %}}{{% set ns.a = ns.a + [m, {{'n': loop.index}}] %}}{{% set ns.b = ns.b ~ 'y' %}}{{% endfor %}}"
     );

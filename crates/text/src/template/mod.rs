@@ -3,7 +3,7 @@
 //! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. The
 //! language itself comes from `minijinja`; here is what the Hub's templates need beyond it: `messages` prepares what they
 //! see, `json` is their `tojson`, `time` their `strftime_now`, `python` their Python, `source` their `{% generation %}`; `depth`
-//! bounds how far a source nests, `stored` what is kept in namespaces.
+//! bounds how far a source nests, `stored` what is kept in variables.
 
 mod depth;
 mod json;
@@ -27,9 +27,9 @@ use std::{
 };
 
 /// What a rendering may cost: instructions, or 64 bytes of text each. It bounds time (about a second) and memory (256 MB). A
-/// thousand messages cost some hundred thousand. Some things `minijinja` 3.1 does not count, and they are not bounded: putting
-/// lists together with `+`, so that doubling one some thirty times is not stopped; and comparing with `==` two values that
-/// were made to nest, which takes for ever where each level holds the last one twice.
+/// thousand messages cost some hundred thousand. What
+/// `minijinja` 3.1 does not count, lists put together with `+` and comparisons of values that were made to nest, `stored` bounds where
+/// variables are set; through the arguments of macros, whose calls nest, it is still possible.
 const FUEL: u64 = 4_000_000;
 /// The longest template, in bytes.
 const SOURCE_LIMIT: usize = 512 << 10;
@@ -98,7 +98,8 @@ impl ChatTemplate {
         environment.set_debug(false);
         python::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
-        environment.add_filter(stored::FILTER, stored::storable);
+        environment.add_filter(stored::NAMESPACE_FILTER, stored::storable);
+        environment.add_filter(stored::VARIABLE_FILTER, stored::bounded);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> { Err(raised(message)) });
         for (name, text) in &sources {
             if text.len() > SOURCE_LIMIT {
