@@ -1,0 +1,12 @@
+//! `<|tools_prefix|>[{"NAME": {...}}]<|tools_suffix|>`: Apertus.
+
+use super::super::{Block, Close, Format, Open, json};
+
+pub(super) static FORMAT: Format = Format {
+    name: "apertus",
+    detect: |template| template.contains("<|tools_prefix|>"),
+    blocks: &[Block { open: Open::Mark("<|tools_prefix|>"), close: Close::Marks(&["<|tools_suffix|>"]), read: json::keyed_calls }],
+    silent: &[],
+    within: &[],
+    reasoning: &[("<|inner_prefix|>", "<|inner_suffix|>")],
+};

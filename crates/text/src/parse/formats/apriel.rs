@@ -1,0 +1,12 @@
+//! `<tool_calls>[{"name": ..., "arguments": {...}}]</tool_calls>`, or one call a line: Apriel, MiniMax M1.
+
+use super::super::{Block, Close, Format, Open, json};
+
+pub(super) static FORMAT: Format = Format {
+    name: "apriel",
+    detect: |template| template.contains("<tool_calls>") && !template.contains("<tool_call>"),
+    blocks: &[Block { open: Open::Mark("<tool_calls>"), close: Close::Marks(&["</tool_calls>"]), read: json::calls }],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};

@@ -1,0 +1,17 @@
+//! `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": ..., "parameters": {...}}]<|END_ACTION|>` and, in older models,
+//! `Action:` with a fence of Markdown: Command R7B and A, Command R.
+
+use super::super::{Block, Close, Format, Open, json};
+
+pub(super) static FORMAT: Format = Format {
+    name: "command-r",
+    detect: |template| template.contains("<|START_ACTION|>") || (template.contains("Action:") && template.contains("```json")),
+    blocks: &[
+        Block { open: Open::Mark("<|START_ACTION|>"), close: Close::Marks(&["<|END_ACTION|>"]), read: json::calls },
+        Block { open: Open::Mark("Action: ```json"), close: Close::Marks(&["```"]), read: json::calls },
+        Block { open: Open::Mark("Action:```json"), close: Close::Marks(&["```"]), read: json::calls },
+    ],
+    silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
+    within: &[],
+    reasoning: &[],
+};

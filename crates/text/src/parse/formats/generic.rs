@@ -1,0 +1,16 @@
+//! For templates without marks that are known: `<tool_call>` in its forms, and an answer that is a call of a known tool in JSON.
+
+use super::super::{Block, Close, Format, Open, json};
+use super::hermes;
+
+pub(super) static FORMAT: Format = Format {
+    name: "generic",
+    detect: |_| true,
+    blocks: &[
+        Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read: hermes::read },
+        Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
+    ],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};

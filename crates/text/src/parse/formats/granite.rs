@@ -1,0 +1,15 @@
+//! `<|tool_call|>[{"name": ..., "arguments": {...}}]`: Granite 3. (Granite 4 writes as Hermes does.)
+
+use super::super::{Block, Close, Format, Open, json};
+
+pub(super) static FORMAT: Format = Format {
+    name: "granite",
+    detect: |template| template.contains("<|tool_call|>"),
+    blocks: &[
+        Block { open: Open::Mark("<|tool_call|>"), close: Close::Brackets, read: json::calls },
+        Block { open: Open::Mark("<tool_call>"), close: Close::Brackets, read: json::calls },
+    ],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};

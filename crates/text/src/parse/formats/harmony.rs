@@ -1,0 +1,50 @@
+//! OpenAI's harmony: `<|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...<|return|>`, and calls as
+//! `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>`, or with the addressee before the channel:
+//! gpt-oss. (<https://cookbook.openai.com/articles/openai-harmony>)
+
+use super::super::{Beginning, Block, Call, Close, Flaw, Format, Open, Tools, json};
+
+const ENDS: Close = Close::Marks(&["<|call|>", "<|end|>", "<|return|>"]);
+
+pub(super) static FORMAT: Format = Format {
+    name: "harmony",
+    detect: |template| template.contains("<|channel|>") && template.contains("<|message|>"),
+    blocks: &[
+        Block { open: Open::Mark("<|channel|>commentary to="), close: ENDS, read },
+        Block { open: Open::Mark("<|channel|>analysis to="), close: ENDS, read },
+        Block { open: Open::Start(begins_with_addressee), close: ENDS, read },
+    ],
+    silent: &[
+        "<|start|>assistant",
+        "<|channel|>final<|message|>",
+        "<|channel|>final <|constrain|>json<|message|>",
+        "<|channel|>commentary<|message|>",
+        "<|end|>",
+        "<|return|>",
+    ],
+    within: &["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"],
+    reasoning: &[("<|channel|>analysis<|message|>", "<|end|>")],
+};
+
+/// After `<|start|>assistant`.
+fn begins_with_addressee(text: &str) -> Beginning {
+    if text.starts_with("to=functions.") {
+        Beginning::Yes
+    } else if "to=functions.".starts_with(text) {
+        Beginning::Unclear
+    } else {
+        Beginning::No
+    }
+}
+
+fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
+    let text = text.trim_start();
+    let text = text.strip_prefix("to=").unwrap_or(text);
+    let (head, arguments) = text.split_once("<|message|>").ok_or(Flaw::Malformed)?;
+    let name = head.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default();
+    let name = name.strip_prefix("functions.").unwrap_or(name);
+    if !json::is_name(name) {
+        return Err(Flaw::Malformed);
+    }
+    Ok(vec![Call { name: name.to_owned(), id: None, arguments: json::object(arguments)? }])
+}

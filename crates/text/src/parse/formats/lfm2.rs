@@ -1,0 +1,16 @@
+//! `<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>`, or with JSON within: LFM2.
+
+use super::super::{Block, Close, Format, Open, json, python};
+
+pub(super) static FORMAT: Format = Format {
+    name: "lfm2",
+    detect: |template| template.contains("<|tool_call_start|>") || template.contains("<|tool_list_start|>"),
+    blocks: &[Block {
+        open: Open::Mark("<|tool_call_start|>"),
+        close: Close::Marks(&["<|tool_call_end|>"]),
+        read: |text, tools| if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls(text, tools) },
+    }],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};

@@ -1,0 +1,23 @@
+//! `<minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke></minimax:tool_call>`: MiniMax M2.
+
+use super::super::tagged::{Tag, Tags};
+use super::super::{Block, Close, Format, Open};
+
+pub(super) static FORMAT: Format = Format {
+    name: "minimax",
+    detect: |template| template.contains("<minimax:tool_call>"),
+    blocks: &[Block {
+        open: Open::Mark("<minimax:tool_call>"),
+        close: Close::Marks(&["</minimax:tool_call>"]),
+        read: |text, tools| TAGS.calls(text, tools),
+    }],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};
+
+static TAGS: Tags = Tags {
+    function: Tag { open: "<invoke name=", named: ">", close: "</invoke>" },
+    parameter: Tag { open: "<parameter name=", named: ">", close: "</parameter>" },
+    own_lines: false,
+};

@@ -1,0 +1,15 @@
+//! `<|tool_call|>[{"name": ..., "arguments": {...}}]<|/tool_call|>`, or `functools[...]`: Phi-4 mini.
+
+use super::super::{Block, Close, Format, Open, json};
+
+pub(super) static FORMAT: Format = Format {
+    name: "phi4",
+    detect: |template| template.contains("<|/tool_call|>") || template.contains("functools"),
+    blocks: &[
+        Block { open: Open::Mark("<|tool_call|>"), close: Close::Marks(&["<|/tool_call|>"]), read: json::calls },
+        Block { open: Open::Mark("functools"), close: Close::Brackets, read: json::calls },
+    ],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};

@@ -1,0 +1,28 @@
+//! `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, Qwen 3.5, Nemotron 3.
+
+use super::super::tagged::{Tag, Tags};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Tools};
+use super::hermes;
+
+pub(super) static FORMAT: Format = Format {
+    name: "qwen-coder",
+    detect: |template| template.contains("<function=") && template.contains("<parameter="),
+    blocks: &[
+        Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read: hermes::read },
+        // The models at times forget the first tag.
+        Block { open: Open::Mark("<function="), close: Close::Marks(&["</tool_call>"]), read: read_bare },
+    ],
+    silent: &[],
+    within: &[],
+    reasoning: &[],
+};
+
+pub(super) static TAGS: Tags = Tags {
+    function: Tag { open: "<function=", named: ">", close: "</function>" },
+    parameter: Tag { open: "<parameter=", named: ">", close: "</parameter>" },
+    own_lines: true,
+};
+
+fn read_bare(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
+    TAGS.calls(&format!("<function={text}"), tools)
+}

@@ -1,0 +1,129 @@
+//! What a model writes, taken apart: content, reasoning and calls of tools, while it streams.
+//!
+//! Models mark their calls and their reasoning each in their own way. A [`Format`] says how: which texts open and close
+//! what, and how that which lies between is read. Formats are data, one file each in [`formats`], and one line each in
+//! [`formats::ALL`]; [`Output::of`] selects one by the marks that a chat template holds. [`Parser`] does the rest, the same for
+//! all of them.
+//!
+//! Three rules hold whatever the text: it may be cut into pieces anywhere without a change in what the events add up to; no
+//! part of a mark is ever given out as content before it is sure that it is none; and what looked like a call and cannot be
+//! read is content. For the last one a call is given out when it is complete.
+
+pub mod formats;
+mod json;
+mod machine;
+mod python;
+mod tagged;
+mod tools;
+
+pub use formats::Output;
+pub use machine::Parser;
+pub use tools::Tools;
+
+use serde_json::{Map, Value};
+
+/// A part of an answer. Texts of one kind that follow each other belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// More of what is meant for the user.
+    Content(String),
+    /// More of what the model thinks.
+    Reasoning(String),
+    /// A call begins.
+    ToolCallStart {
+        /// The function.
+        name: String,
+        /// The call's id, where the model gave one.
+        id: Option<String>,
+    },
+    /// More of the call's arguments, which are a JSON object.
+    ToolArguments(String),
+    /// The call is complete.
+    ToolCallEnd,
+}
+
+/// A call that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) id: Option<String>,
+    pub(crate) arguments: Map<String, Value>,
+}
+
+/// Why a text is no call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// It ends within a value: what was taken for the closing mark may be part of a string.
+    Cut,
+    Malformed,
+}
+
+/// Reads the text between two marks.
+pub(crate) type Read = fn(&str, &Tools) -> Result<Vec<Call>, Flaw>;
+
+/// How a kind of model writes.
+#[derive(Debug)]
+pub struct Format {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether a template with this source belongs to it.
+    pub(crate) detect: fn(&str) -> bool,
+    /// Where calls are.
+    pub(crate) blocks: &'static [Block],
+    /// Marks that stand for nothing and are left out.
+    pub(crate) silent: &'static [&'static str],
+    /// Marks within blocks.
+    pub(crate) within: &'static [&'static str],
+    /// Marks of reasoning besides those in [`formats::REASONING`], which hold for every template of the format.
+    pub(crate) reasoning: &'static [Pair],
+}
+
+/// A stretch of text that holds calls.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) open: Open,
+    pub(crate) close: Close,
+    pub(crate) read: Read,
+}
+
+/// How a block begins.
+#[derive(Debug)]
+pub(crate) enum Open {
+    /// With a mark, anywhere. It is not part of what is read.
+    Mark(&'static str),
+    /// At the start of an answer, and after reasoning or another call, with what this recognizes. All of it is read.
+    Start(fn(&str) -> Beginning),
+}
+
+/// Whether a block begins with the given text, which is at least one character and may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    Yes,
+    No,
+    /// The text is too short to tell.
+    Unclear,
+}
+
+/// How a block ends. The end of the answer always ends it too.
+#[derive(Debug)]
+pub(crate) enum Close {
+    /// With one of these marks, which are not part of what is read.
+    Marks(&'static [&'static str]),
+    /// With the bracket that closes the first one. Before that there may be a header of one line.
+    Brackets,
+}
+
+/// Opens and closes reasoning.
+pub(crate) type Pair = (&'static str, &'static str);
+
+/// The bytes that a text may have before it is clear whether a block starts with it.
+pub(crate) const START_BYTES: usize = 256;
+
+/// The first `most` bytes of `text`, or less so that no character is cut.
+pub(crate) fn first_bytes(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,69 @@
+//! Calls that are written with tags: a function's name and, one by one, its parameters.
+
+use super::{Call, Flaw, Tools, json::is_name};
+use serde_json::Map;
+
+/// Takes what is before `end` off the text.
+pub(super) fn before<'a>(text: &mut &'a str, end: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_once(end)?;
+    *text = rest;
+    Some(first)
+}
+
+/// The tags of a format. A name lies between `function` and the mark after it, a value between that and the closing tag.
+pub(super) struct Tags {
+    pub(super) function: Tag,
+    pub(super) parameter: Tag,
+    /// One line break before and after a value is not part of it.
+    pub(super) own_lines: bool,
+}
+
+/// `open`, a name, `named`, what it holds, `close`.
+pub(super) struct Tag {
+    pub(super) open: &'static str,
+    pub(super) named: &'static str,
+    pub(super) close: &'static str,
+}
+
+impl Tags {
+    /// All calls in the text, and nothing but space around them.
+    pub(super) fn calls(&self, text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
+        let (mut rest, mut calls) = (text.trim(), Vec::new());
+        while !rest.is_empty() {
+            rest = rest.strip_prefix(self.function.open).ok_or(Flaw::Malformed)?;
+            let name = unquoted(before(&mut rest, self.function.named).ok_or(Flaw::Cut)?);
+            if !is_name(name) {
+                return Err(Flaw::Malformed);
+            }
+            let mut arguments = Map::new();
+            loop {
+                rest = rest.trim_start();
+                if let Some(after) = rest.strip_prefix(self.function.close) {
+                    rest = after.trim_start();
+                    break;
+                }
+                rest = rest.strip_prefix(self.parameter.open).ok_or(if rest.is_empty() { Flaw::Cut } else { Flaw::Malformed })?;
+                let head = before(&mut rest, self.parameter.named).ok_or(Flaw::Cut)?;
+                let mut value = before(&mut rest, self.parameter.close).ok_or(Flaw::Cut)?;
+                if self.own_lines {
+                    value = value.strip_prefix('\n').unwrap_or(value);
+                    value = value.strip_suffix('\n').unwrap_or(value);
+                }
+                // `name" string="true` says the type where the schema need not.
+                let (key, is_string) = match head.split_once("\" string=\"") {
+                    Some((key, is_string)) => (unquoted(key), unquoted(is_string) == "true"),
+                    None => (unquoted(head), false),
+                };
+                let value = if is_string { value.into() } else { tools.typed(name, key, value) };
+                arguments.insert(key.to_owned(), value);
+            }
+            calls.push(Call { name: name.to_owned(), id: None, arguments });
+        }
+        if calls.is_empty() { Err(Flaw::Malformed) } else { Ok(calls) }
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    text.strip_prefix('"').unwrap_or(text).trim_end_matches('"')
+}

@@ -1,0 +1,415 @@
+//! Answers taken apart: what each format writes, templates' own calls read back, any cut, any bytes.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "../../../tests/random.rs"]
+mod random;
+
+use common::{data, json as file};
+use onebit_text::parse::{Event, Output};
+use onebit_text::{ChatTemplate, Render};
+use random::Random;
+use serde_json::{Value, json};
+use std::time::Instant;
+
+/// What events add up to.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    content: String,
+    reasoning: String,
+    /// Name, id, arguments.
+    calls: Vec<(String, Option<String>, Value)>,
+}
+
+fn add_up(events: impl IntoIterator<Item = Event>) -> Answer {
+    let (mut answer, mut open) = (Answer::default(), None);
+    for event in events {
+        match event {
+            Event::Content(text) => {
+                assert!(!text.is_empty() && open.is_none());
+                answer.content.push_str(&text);
+            }
+            Event::Reasoning(text) => {
+                assert!(!text.is_empty() && open.is_none());
+                answer.reasoning.push_str(&text);
+            }
+            Event::ToolCallStart { name, id } => assert!(open.replace((name, id, String::new())).is_none()),
+            Event::ToolArguments(text) => open.as_mut().unwrap().2.push_str(&text),
+            Event::ToolCallEnd => {
+                let (name, id, arguments) = open.take().unwrap();
+                let arguments: Value = serde_json::from_str(&arguments).unwrap();
+                assert!(arguments.is_object());
+                answer.calls.push((name, id, arguments));
+            }
+        }
+    }
+    assert!(open.is_none());
+    answer
+}
+
+struct Setting<'a> {
+    output: Output,
+    prompt: &'a str,
+    tools: Option<&'a Value>,
+    reasoning: bool,
+}
+
+impl Setting<'_> {
+    fn read<'t>(&self, pieces: impl IntoIterator<Item = &'t str>) -> Answer {
+        let mut parser = self.output.parser(self.prompt, self.tools, self.reasoning);
+        let mut events: Vec<Event> = pieces.into_iter().flat_map(|piece| parser.push(piece)).collect();
+        events.extend(parser.finish());
+        add_up(events)
+    }
+
+    /// The answer, the same for the whole text, letter by letter, and in random pieces.
+    fn check(&self, text: &str, random: &mut Random) -> Answer {
+        let whole = self.read([text]);
+        assert_eq!(self.read(text.split("").filter(|s| !s.is_empty())), whole, "letter by letter: {text:?}");
+        for _ in 0..4 {
+            assert_eq!(self.read(pieces(text, random)), whole, "{text:?}");
+        }
+        whole
+    }
+}
+
+fn pieces<'t>(text: &'t str, random: &mut Random) -> Vec<&'t str> {
+    let (mut rest, mut out) = (text, Vec::new());
+    while !rest.is_empty() {
+        let mut end = random.below(20).clamp(1, rest.len());
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        let (piece, after) = rest.split_at(end);
+        out.push(piece);
+        rest = after;
+    }
+    out
+}
+
+fn tools() -> Value {
+    let properties =
+        json!({ "city": { "type": "string" }, "days": { "type": "integer" }, "o": { "type": "object" }, "l": { "type": "array" } });
+    let tool = |name: &str| json!({ "type": "function", "function": { "name": name, "description": "d", "parameters": { "type": "object", "properties": properties } } });
+    json!([tool("get_weather"), tool("f")])
+}
+
+fn cases() -> Value {
+    file(&data("calls.json"))
+}
+
+#[test]
+fn each_format_reads_what_its_models_write() {
+    let (tools, mut random) = (tools(), Random(random::seed()));
+    let mut seen = Vec::new();
+    for format in cases().as_array().unwrap() {
+        let marks = format["marks"].as_str().unwrap();
+        let output = Output::of(marks);
+        assert_eq!(output.name(), format["format"], "{marks}");
+        seen.push(output.name());
+        for case in format["cases"].as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            let prompt = case["prompt"].as_str().unwrap_or_default();
+            let setting = Setting { output: output.clone(), prompt, tools: Some(&tools), reasoning: true };
+            let got = setting.check(text, &mut random);
+            let text_of = |name: &str| case[name].as_str().unwrap_or_default();
+            assert_eq!(
+                (got.content.as_str(), got.reasoning.as_str()),
+                (text_of("content"), text_of("reasoning")),
+                "{}: {text}",
+                output.name()
+            );
+            let calls: Vec<Value> = got
+                .calls
+                .into_iter()
+                .map(|(name, id, arguments)| id.map_or_else(|| json!([name, arguments]), |id| json!([name, arguments, id])))
+                .collect();
+            assert_eq!(Value::from(calls), case.get("calls").cloned().unwrap_or(json!([])), "{}: {text}", output.name());
+        }
+    }
+    for format in onebit_text::parse::formats::ALL {
+        assert!(seen.contains(&format.name), "{} has no case", format.name);
+    }
+}
+
+/// The calls that the round trips go through.
+fn arguments() -> [Value; 5] {
+    [
+        json!({ "city": "Zürich", "days": 2 }),
+        json!({}),
+        json!({ "city": "5", "days": -7, "o": { "k": [1, { "x": true }], "s": "a b" }, "l": ["x", 1.5] }),
+        json!({ "city": "two\nlines, a {brace} and [bracket]; 'single' <tag>" }),
+        json!({ "city": "\"quoted\" \\ back" }),
+    ]
+}
+
+/// A template's text for a message, without what comes before and after it.
+fn answer_of(template: &ChatTemplate, message: &Value) -> Result<(String, String), String> {
+    let user = json!({ "role": "user", "content": "Q" });
+    let options = |prompt| Render { tools: Some(tools()), add_generation_prompt: prompt, ..Render::default() };
+    let prompt = template.render(&json!([user]), &options(true)).map_err(|e| e.to_string())?;
+    let whole = template.render(&json!([user, message]), &options(false)).map_err(|e| e.to_string())?;
+    let common = prompt.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
+    let mut common = (0..=common).rev().find(|n| whole.is_char_boundary(*n)).unwrap();
+    // Not within a mark.
+    if let Some(open) = whole[..common].rfind(['<', '[']).filter(|open| !whole[*open..common].contains(['>', ']'])) {
+        common = open;
+    }
+    Ok((whole[..common].to_owned(), whole[common..].to_owned()))
+}
+
+fn message(calls: &[(&str, &Value)], as_text: bool) -> Value {
+    let call = |(i, (name, arguments)): (usize, &(&str, &Value))| {
+        let arguments = if as_text { arguments.to_string().into() } else { (*arguments).clone() };
+        json!({ "id": format!("call0000{i}"), "type": "function", "function": { "name": name, "arguments": arguments } })
+    };
+    json!({ "role": "assistant", "content": "", "tool_calls": calls.iter().enumerate().map(call).collect::<Vec<_>>() })
+}
+
+/// Renders calls, and reads them back. Gives how many sets of calls came back, of all.
+fn round_trip(name: &str, template: &ChatTemplate, ends: &[&str]) -> (usize, usize, Vec<String>) {
+    let (tools, mut random, output) = (tools(), Random(1), Output::of(template.source()));
+    let (mut good, mut all, mut bad) = (0, 0, Vec::new());
+    let arguments = arguments();
+    let mut sets: Vec<Vec<(&str, &Value)>> = arguments.iter().map(|a| vec![("get_weather", a)]).collect();
+    sets.push(vec![("get_weather", &arguments[0]), ("f", &arguments[2])]);
+    for set in sets {
+        all += 1;
+        let rendered = answer_of(template, &message(&set, false)).or_else(|_| answer_of(template, &message(&set, true)));
+        let (prompt, text) = match rendered {
+            Ok(both) => both,
+            Err(e) => {
+                bad.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        // What the engine takes for the end is not part of an answer.
+        let trimmed = text.trim_end();
+        let text = ends.iter().find_map(|end| trimmed.strip_suffix(end)).unwrap_or(trimmed);
+        // A message without reasoning closes what the prompt for an answer opens.
+        let text = text.strip_prefix("</think>").filter(|_| !prompt.ends_with("<think>")).unwrap_or(text);
+        let setting = Setting { output: output.clone(), prompt: &prompt, tools: Some(&tools), reasoning: true };
+        let got = setting.check(text, &mut random);
+        let calls: Vec<(&str, &Value)> = got.calls.iter().map(|(name, _, arguments)| (name.as_str(), arguments)).collect();
+        if calls == set && got.content.trim().is_empty() {
+            good += 1;
+        } else {
+            bad.push(format!("{name} ({}): {text:?}\n   gave {got:?}", output.name()));
+        }
+    }
+    (good, all, bad)
+}
+
+const ENDS: &[&str] = &[
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "</s>",
+    "<turn|>",
+    "[e~[",
+    "<｜end▁of▁sentence｜>",
+    "<|call|>",
+    "<|return|>",
+    "<|end|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|end_of_text|>",
+    "<seed:eos>",
+    "<|endoftext|>",
+    "<end_of_turn>",
+    "<SPECIAL_12>",
+    "<|eot|>",
+    "</assistant>",
+    "<|user|>",
+    "<|role_end|>",
+    "<sep>",
+    "<end_of_sentence>",
+    "<｜end▁of▁sentence｜><｜Assistant｜>",
+    "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|><|END_THINKING|>",
+    "<|tool_response>",
+    "<|message_sep|>",
+    "<｜end▁of▁sentence｜><｜end▁of▁sentence｜>",
+];
+
+/// Small templates that write calls as the published ones do, one for each format.
+#[test]
+fn calls_come_back_from_templates() {
+    for format in cases().as_array().unwrap() {
+        let Some(source) = format["template"].as_str() else { continue };
+        let name = format["format"].as_str().unwrap();
+        let template = ChatTemplate::new(source, "", "").unwrap();
+        assert_eq!(Output::of(source).name(), name);
+        let (good, all, bad) = round_trip(name, &template, ENDS);
+        let lost = format["lost"].as_u64().unwrap_or(0) as usize;
+        assert_eq!(good, all - lost, "{bad:#?}");
+    }
+}
+
+/// Published templates, where `ONEBIT_TEMPLATES` names a folder of them, in files that end in `.jinja`.
+#[test]
+fn calls_come_back_from_published_templates() {
+    let Some(folder) = std::env::var_os("ONEBIT_TEMPLATES") else {
+        eprintln!("SKIPPED: ONEBIT_TEMPLATES names no folder");
+        return;
+    };
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "jinja") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let source = common::read(&path);
+        match ChatTemplate::new(&source, "<s>", "</s>") {
+            Err(e) => eprintln!("{name}: {e}"),
+            Ok(template) => {
+                let (good, all, bad) = round_trip(&name, &template, ENDS);
+                eprintln!("{good} of {all}: {name} ({})", Output::of(&source).name());
+                bad.iter().for_each(|b| eprintln!("  {b}"));
+            }
+        }
+    }
+}
+
+/// The published vocabularies' chats with calls, from the prompt that transformers rendered.
+#[test]
+fn rendered_chats() {
+    let Some(path) = common::shared("vectors/text/qwen3.json") else { return };
+    let chats = file(&path);
+    let chat = chats["chats"].as_array().unwrap().iter().find(|c| c["name"] == "call and result").unwrap();
+    let text = chat["text"].as_str().unwrap();
+    let (prompt, rest) = text.split_once("Weather?<|im_end|>\n<|im_start|>assistant\n").unwrap();
+    let answer = rest.split_once("<|im_end|>").unwrap().0;
+    let tools = &chat["args"]["tools"];
+    let setting = Setting { output: Output::of("<tool_call> <think></think>"), prompt, tools: Some(tools), reasoning: true };
+    let got = setting.check(answer, &mut Random(1));
+    let call = &chat["args"]["messages"][1]["tool_calls"][0]["function"];
+    assert_eq!((got.content.as_str(), got.calls), ("", vec![("get_weather".to_owned(), None, call["arguments"].clone())]));
+}
+
+#[test]
+fn without_tools_or_reasoning_text_is_left() {
+    let text = "  <think>a</think>\n\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call> b ";
+    let output = Output::of("<tool_call></think>");
+    let mut random = Random(2);
+    let tools = tools();
+    let got = Setting { output: output.clone(), prompt: "", tools: None, reasoning: false }.check(text, &mut random);
+    assert_eq!(got, Answer { content: text.to_owned(), ..Answer::default() });
+    let got = Setting { output: output.clone(), prompt: "", tools: None, reasoning: true }.check(text, &mut random);
+    assert_eq!((got.reasoning.as_str(), got.content.as_str()), ("a", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call> b "));
+    let got = Setting { output, prompt: "", tools: Some(&tools), reasoning: false }.check(text, &mut random);
+    assert_eq!((got.content.as_str(), got.calls.len()), ("  <think>a</think>b ", 1));
+}
+
+/// Text is given out as soon as it is sure.
+#[test]
+fn content_streams() {
+    let tools = tools();
+    let mut parser = Output::of("<tool_call></think>").parser("", Some(&tools), true);
+    let content = |text: &str| vec![Event::Content(text.to_owned())];
+    assert_eq!(parser.push("Hello"), content("Hello"));
+    assert_eq!(parser.push(" "), vec![]);
+    assert_eq!(parser.push("you <tool"), content(" you"));
+    assert_eq!(parser.push("box> <"), content(" <toolbox>"));
+    assert_eq!(parser.push("tool_call>{\"name\": \"f\""), vec![]);
+    assert_eq!(parser.push("}</tool_call"), vec![]);
+    let call = |id| vec![Event::ToolCallStart { name: "f".into(), id }, Event::ToolArguments("{}".into()), Event::ToolCallEnd];
+    assert_eq!(parser.push(">"), call(None));
+    assert_eq!(parser.finish(), vec![]);
+}
+
+/// Pieces of all formats' texts put together at random: the same however they are cut, and never a panic.
+#[test]
+fn any_text_however_cut() {
+    let mut random = Random(random::seed());
+    let (begun, tools, cases) = (Instant::now(), tools(), cases());
+    let mut parts: Vec<String> = [
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "'",
+        "(",
+        ")",
+        "<",
+        ">",
+        " ",
+        "\n",
+        "é",
+        "｜",
+        "\\",
+        "=",
+        ",",
+        ":",
+        ";",
+        "name",
+        "f",
+        "[f(",
+        "functions.",
+    ]
+    .map(String::from)
+    .into();
+    for format in cases.as_array().unwrap() {
+        for case in format["cases"].as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            parts.push(text.to_owned());
+            for _ in 0..6 {
+                parts.extend(pieces(text, &mut random).into_iter().map(str::to_owned));
+            }
+        }
+    }
+    let sources: Vec<(&str, Vec<&str>)> = cases
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|format| {
+            let own = format["cases"].as_array().unwrap().iter().map(|c| c["text"].as_str().unwrap()).collect();
+            (format["marks"].as_str().unwrap(), own)
+        })
+        .collect();
+    let mut n = 0;
+    while begun.elapsed() < random::time() || n < 200 {
+        let (source, own) = random.pick(&sources);
+        let mut text = String::new();
+        for _ in 0..random.below(6) + 1 {
+            let own_text = *random.pick(own);
+            match random.below(4) {
+                0 => text.push_str(parts[random.below(parts.len())].as_str()),
+                1 => text.push_str(own_text),
+                2 => text.push_str(pieces(own_text, &mut random).first().unwrap_or(&"")),
+                _ => {
+                    let mut cut: Vec<&str> = pieces(own_text, &mut random);
+                    let at = random.below(cut.len());
+                    if !cut.is_empty() {
+                        cut.remove(at);
+                    }
+                    text.push_str(&cut.concat());
+                }
+            }
+        }
+        let prompt = *random.pick(&["", "<think>\n", "<|start|>assistant"]);
+        let tools = if random.below(4) > 0 { Some(&tools) } else { None };
+        let setting = Setting { output: Output::of(source), prompt, tools, reasoning: random.below(4) > 0 };
+        setting.check(&text, &mut random);
+        n += 1;
+    }
+    eprintln!("{n} texts");
+}
+
+/// Long answers take time in proportion, whatever they are made of.
+#[test]
+fn long_answers_are_read_in_linear_time() {
+    let tools = tools();
+    for format in cases().as_array().unwrap() {
+        let source = format["marks"].as_str().unwrap();
+        let first = format["cases"][0]["text"].as_str().unwrap();
+        for part in ["x", " ", "<", "[", "{", "\"", first, first.get(..first.len() - 1).unwrap_or("a")] {
+            let text = part.repeat(2_000_000 / part.len());
+            let setting = Setting { output: Output::of(source), prompt: "", tools: Some(&tools), reasoning: true };
+            let begun = Instant::now();
+            setting.read([text.as_str()]);
+            let short: Vec<&str> = text.as_bytes().chunks(64).filter_map(|c| std::str::from_utf8(c).ok()).collect();
+            setting.read(short);
+            assert!(begun.elapsed().as_secs() < 10, "{}: {:?} for {part:?}", format["format"], begun.elapsed());
+        }
+    }
+}
