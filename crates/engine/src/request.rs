@@ -4,6 +4,7 @@
 //! default draws from the model's own distribution.
 
 use crate::SubmitError;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Stop strings in one request.
@@ -36,6 +37,8 @@ pub struct Request {
     pub prompt_logprobs: Option<usize>,
     /// Leave the text of special tokens out of the answer.
     pub skip_special: bool,
+    /// Special tokens whose text is part of the answer all the same.
+    pub shown: Arc<[u32]>,
     /// How long it may wait and run, instead of [`Config::timeout`](crate::Config::timeout).
     pub timeout: Option<Duration>,
 }
@@ -51,6 +54,7 @@ impl Default for Request {
             logprobs: None,
             prompt_logprobs: None,
             skip_special: true,
+            shown: Arc::default(),
             timeout: None,
         }
     }

@@ -5,6 +5,7 @@ use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
 use crate::stream::Sender;
 use crate::{Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Timings, Token, Usage, Vocabulary};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct Sequence {
     logprobs: Option<usize>,
     scores: Option<Scores>,
     skip_special: bool,
+    shown: Arc<[u32]>,
     /// Tokens of the prompt that were there when it began.
     cached: usize,
     submitted: Instant,
@@ -72,6 +74,7 @@ impl Sequence {
             logprobs: request.logprobs,
             scores: request.prompt_logprobs.map(|top| Scores { top, tokens: vec![None] }),
             skip_special: request.skip_special,
+            shown: request.shown.clone(),
             tokens: request.prompt,
             cached: 0,
             submitted: Instant::now(),
@@ -196,7 +199,7 @@ impl Sequence {
             return Ok(Some(self.finish(FinishReason::Stop, release.text, release.stop)));
         }
         let logprobs = self.logprobs.map(|n| sampler::report(row, max, id, n, scratch));
-        let hidden = self.skip_special && vocabulary.is_special(id);
+        let hidden = self.skip_special && vocabulary.is_special(id) && !self.shown.contains(&id);
         let mut release = self.output.push(if hidden { &[] } else { vocabulary.bytes(id) });
         let full = self.tokens.len() >= self.end;
         if full && release.stop.is_none() {

@@ -154,6 +154,21 @@ pub(crate) fn fresh_id(prefix: &str) -> String {
     format!("{prefix}{nanos:016x}{:08x}", count as u32)
 }
 
+/// An id for a call of a tool: nine letters and digits, which is the form that Mistral's templates ask for.
+pub(crate) fn call_id() -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    // An odd factor spreads what differs in the low digits over all of them.
+    let mut rest = nanos.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+    let mut next = || {
+        let digit = DIGITS[(rest % 36) as usize];
+        rest /= 36;
+        char::from(digit)
+    };
+    (0..9).map(|_| next()).collect()
+}
+
 /// Seconds since 1970.
 pub(crate) fn unix_time() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())

@@ -29,6 +29,7 @@ mod params;
 mod serve;
 mod sse;
 mod state;
+mod tools;
 
 pub use options::{Limits, ServeOptions};
 pub use serve::{LoadError, ServeError, Server, serve};

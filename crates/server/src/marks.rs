@@ -93,6 +93,11 @@ impl Rendered {
         }
     }
 
+    /// Its end, for what an answer goes on from.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What it looks like.
     pub(crate) fn into_text(self) -> String {
         match self.barrier {
@@ -102,12 +107,22 @@ impl Rendered {
     }
 }
 
-/// Calls `change` with every string. The depth is bounded, as that of the request is.
+/// Calls `change` with every string, and the key of every member. The depth is bounded, as that of the request is.
 fn visit(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(text) => change(text),
         Value::Array(list) => list.iter_mut().for_each(|v| visit(v, change)),
-        Value::Object(map) => map.values_mut().for_each(|v| visit(v, change)),
+        // Names of parameters are texts of strangers, too.
+        Value::Object(map) => {
+            *map = std::mem::take(map)
+                .into_iter()
+                .map(|(mut key, mut value)| {
+                    change(&mut key);
+                    visit(&mut value, change);
+                    (key, value)
+                })
+                .collect();
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -5,38 +5,45 @@ use crate::json::{Fields, kind_of, shorten, too_many, wrong_type};
 use crate::marks::{AllBarriersUsed, Rendered};
 use crate::options::Limits;
 use crate::state::Model;
+use crate::tools;
 use onebit_text::{Error, Render};
 use serde_json::{Map, Value};
 
+/// A chat's prompt.
+pub(crate) struct Prompt {
+    pub(crate) rendered: Rendered,
+    /// The tools that the model may call.
+    pub(crate) tools: Option<Value>,
+}
+
 /// Takes the fields that make the prompt, and renders it.
-pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Result<Rendered, ApiError> {
+pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Result<Prompt, ApiError> {
     let messages = fields.value("messages").ok_or_else(|| ApiError::invalid("messages", "`messages` is missing"))?;
     let template = model.template.as_ref().ok_or_else(|| {
         ApiError::unsupported("messages", "The model has no chat template, so it cannot chat; /v1/completions takes a bare prompt")
     })?;
-    refuse_tools(fields)?;
+    let knows = |word: &str| template.sources().any(|source| source.contains(word));
+    let tools = tools::take(fields, limits, knows("tools"))?;
     let options = options(fields, template.source())?;
-    let mut messages = check(messages, limits, template.source().contains("developer"))?;
-    let barrier = model.marks.defuse(&mut messages).map_err(|AllBarriersUsed| {
+    let known = Known { developer: knows("developer"), tools: knows("tool") };
+    let messages = check(messages, limits, known)?;
+    // The texts of tools are defused together with those of messages.
+    let mut texts = Value::Array(vec![messages, tools.clone().unwrap_or_default()]);
+    let barrier = model.marks.defuse(&mut texts).map_err(|AllBarriersUsed| {
         ApiError::invalid("messages", "`messages` hold special tokens together with all noncharacters from U+FDD0 to U+FDEF")
     })?;
-    let text = template.render(&messages, &options).map_err(|error| match error {
+    let (mut messages, shown) = (texts[0].take(), texts[1].take());
+    let options = Render { tools: tools.is_some().then_some(shown), ..options };
+    let text = match template.render(&messages, &options) {
+        // Some templates take arguments as text only.
+        Err(error @ Error::Messages(_)) if tools::write_arguments(&mut messages) => template.render(&messages, &options).map_err(|_| error),
+        rendered => rendered,
+    };
+    let text = text.map_err(|error| match error {
         Error::Messages(_) => ApiError::invalid("messages", error.to_string()),
         other => ApiError::internal(other),
     })?;
-    Ok(Rendered::new(text, barrier))
-}
-
-/// Tools are for a later version. What says that none are to be used is fine.
-fn refuse_tools(fields: &mut Fields) -> Result<(), ApiError> {
-    const WHY: &str = "tools cannot be called yet";
-    let is_empty = |v: &Value| v.as_array().is_some_and(Vec::is_empty);
-    let says_none = |v: &Value| v == "none" || v == "auto";
-    fields.only("tools", is_empty, WHY)?;
-    fields.only("tool_choice", says_none, WHY)?;
-    fields.only("functions", is_empty, WHY)?;
-    fields.only("function_call", says_none, WHY)?;
-    fields.only("parallel_tool_calls", Value::is_boolean, WHY)
+    Ok(Prompt { rendered: Rendered::new(text, barrier), tools })
 }
 
 fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
@@ -65,8 +72,17 @@ fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
     Ok(Render { add_generation_prompt, continue_final_message, extra, ..Render::default() })
 }
 
+/// What a template knows.
+#[derive(Clone, Copy)]
+struct Known {
+    /// The role `developer`.
+    developer: bool,
+    /// The role `tool`, and calls.
+    tools: bool,
+}
+
 /// Messages as templates see them: a known role, and content that is one string.
-fn check(messages: Value, limits: &Limits, has_developer: bool) -> Result<Value, ApiError> {
+fn check(messages: Value, limits: &Limits, known: Known) -> Result<Value, ApiError> {
     let Value::Array(messages) = messages else { return Err(wrong_type("messages", "an array of messages", &messages)) };
     if messages.is_empty() {
         return Err(ApiError::invalid("messages", "`messages` is empty: at least one is needed"));
@@ -74,12 +90,11 @@ fn check(messages: Value, limits: &Limits, has_developer: bool) -> Result<Value,
     if messages.len() > limits.messages {
         return Err(too_many("messages", messages.len(), limits.messages));
     }
-    let checked: Result<_, _> =
-        messages.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, has_developer)).collect();
+    let checked: Result<_, _> = messages.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, known)).collect();
     Ok(Value::Array(checked?))
 }
 
-fn message(at: &str, message: Value, has_developer: bool) -> Result<Value, ApiError> {
+fn message(at: &str, message: Value, known: Known) -> Result<Value, ApiError> {
     let Value::Object(mut message) = message else { return Err(wrong_type(at, "an object", &message)) };
     let role = match message.get("role") {
         Some(Value::String(role)) => role.as_str(),
@@ -89,17 +104,35 @@ fn message(at: &str, message: Value, has_developer: bool) -> Result<Value, ApiEr
     let is_assistant = role == "assistant";
     let role = match role {
         // OpenAI's newer name for the same thing.
-        "developer" if !has_developer => "system",
+        "developer" if !known.developer => "system",
         "developer" | "system" | "user" | "assistant" => role,
-        "tool" | "function" => return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: tools cannot be called yet"))),
+        "tool" if known.tools => role,
+        "tool" => {
+            return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: the model's chat template knows no tools")));
+        }
+        "function" => return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: use the role `tool`"))),
         other => {
-            let message = format!("Invalid value for `{at}.role`: `{}` is not one of system, developer, user, assistant", shorten(other));
+            let message =
+                format!("Invalid value for `{at}.role`: `{}` is not one of system, developer, user, assistant, tool", shorten(other));
             return Err(ApiError::invalid(format!("{at}.role"), message));
         }
     };
     let role = Value::from(role);
-    for name in ["tool_calls", "function_call", "audio"] {
-        let is_nothing = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
+    let is_nothing = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
+    if let Some(calls) = message.remove("tool_calls").filter(|v| !is_nothing(v)) {
+        let at = format!("{at}.tool_calls");
+        if !is_assistant {
+            return Err(ApiError::invalid(&at, format!("`{at}` may only be part of a message of the role `assistant`")));
+        }
+        if !known.tools {
+            return Err(ApiError::unsupported(&at, format!("`{at}`: the model's chat template knows no tools")));
+        }
+        message.insert("tool_calls".into(), tools::calls(&at, calls)?);
+    }
+    if let Some(other) = message.get("tool_call_id").filter(|id| !id.is_string() && !id.is_null()) {
+        return Err(wrong_type(&format!("{at}.tool_call_id"), "a string", other));
+    }
+    for name in ["function_call", "audio"] {
         if message.remove(name).is_some_and(|v| !is_nothing(&v)) {
             return Err(ApiError::unsupported(format!("{at}.{name}"), format!("`{at}.{name}` is not supported yet")));
         }
@@ -159,6 +192,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn known(developer: bool) -> Known {
+        Known { developer, tools: developer }
+    }
+
     #[test]
     fn messages_become_plain() {
         let messages = json!([
@@ -172,8 +209,8 @@ mod tests {
             { "role": "user", "name": "n", "content": "a\nb" },
             { "role": "assistant", "refusal": null, "content": "" },
         ]);
-        assert_eq!(check(messages.clone(), &limits, false), Ok(expected));
-        assert_eq!(check(messages, &limits, true).expect("valid")[0]["role"], "developer");
+        assert_eq!(check(messages.clone(), &limits, known(false)), Ok(expected));
+        assert_eq!(check(messages, &limits, known(true)).expect("valid")[0]["role"], "developer");
     }
 
     #[test]
@@ -200,7 +237,7 @@ mod tests {
             (part(json!({ "type": "image_url", "image_url": { "url": "data:" } })), "messages[1].content[0]"),
             (part(json!({ "type": "input_audio" })), "messages[1].content[0]"),
         ] {
-            let error = check(messages.clone(), &Limits { messages: 3, ..Limits::default() }, false).expect_err("refused");
+            let error = check(messages.clone(), &Limits { messages: 3, ..Limits::default() }, known(false)).expect_err("refused");
             assert_eq!((error.status.as_u16(), error.param.as_deref()), (400, Some(param)), "{messages}");
         }
     }

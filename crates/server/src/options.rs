@@ -91,6 +91,8 @@ pub struct Limits {
     pub connections: usize,
     /// Messages in a chat.
     pub messages: usize,
+    /// Tools that a chat may call.
+    pub tools: usize,
     /// Prompts in one request for completions.
     pub prompts: usize,
     /// Choices in one answer: prompts times `n`.
@@ -117,6 +119,7 @@ impl Default for Limits {
             write_time: Duration::from_secs(60),
             connections: 2048,
             messages: 4096,
+            tools: 512,
             prompts: 128,
             choices: 128,
             stops: 64,

@@ -4,7 +4,7 @@ use crate::error::ApiError;
 use crate::marks::Marks;
 use crate::options::ServeOptions;
 use onebit_engine::{Engine, Sampling, SubmitError};
-use onebit_text::ChatTemplate;
+use onebit_text::{ChatTemplate, Tokenizer, parse::Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Semaphore;
@@ -64,13 +64,32 @@ pub(crate) struct Model {
     pub(crate) sampling: Sampling,
     pub(crate) info: ModelInfo,
     pub(crate) marks: Marks,
+    /// How its chats' answers are read.
+    pub(crate) reading: Reading,
+}
+
+/// How the answers of a model are taken apart.
+pub(crate) struct Reading {
+    pub(crate) output: Output,
+    /// The special tokens that this needs to see.
+    pub(crate) shown: Arc<[u32]>,
+}
+
+impl Reading {
+    fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
+        let output = Output::of(&template.map(|t| t.sources().collect::<Vec<_>>().join("\n")).unwrap_or_default());
+        let special = (0..u32::try_from(tokenizer.len()).unwrap_or(u32::MAX)).filter(|id| tokenizer.is_special(*id));
+        let shown = special.filter(|id| tokenizer.token_text(*id).is_some_and(|text| output.needs(&text))).collect();
+        Self { output, shown }
+    }
 }
 
 impl From<Loaded> for Model {
     fn from(loaded: Loaded) -> Self {
         let Loaded { engine, template, sampling, info } = loaded;
         let marks = Marks::of(engine.tokenizer());
-        Self { engine, template, sampling, info, marks }
+        let reading = Reading::of(template.as_ref(), engine.tokenizer());
+        Self { engine, template, sampling, info, marks, reading }
     }
 }
 

@@ -161,7 +161,7 @@ def errors():
     bad, tool = openai.BadRequestError, {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     refused(bad, "temperature", lambda: chat(temperature=-1))
     refused(bad, "n", lambda: chat(n=10**6))
-    refused(bad, "tools", lambda: chat(tools=[tool]))
+    refused(bad, "tool_choice", lambda: chat(tools=[tool], tool_choice="required"))
     refused(bad, "response_format", lambda: chat(response_format={"type": "json_object"}))
     refused(bad, "messages", lambda: chat(messages=[]))
     refused(bad, "messages[0].role", lambda: chat(messages=[{"role": "wizard", "content": "x"}]))

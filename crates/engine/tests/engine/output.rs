@@ -84,6 +84,7 @@ fn special_tokens_are_shown_only_on_request() {
     let answer = forced(&engine, &tokens, Request::default());
     assert_eq!((answer.ids.as_slice(), answer.text.as_str()), (&tokens[..], "cd"));
     assert_eq!(forced(&engine, &tokens, Request { skip_special: false, ..Request::default() }).text, "c<mark>d");
+    assert_eq!(forced(&engine, &tokens, Request { shown: [SPECIAL].into(), ..Request::default() }).text, "c<mark>d");
 }
 
 fn ln_softmax(tokens: &[u32]) -> Vec<f64> {

@@ -15,7 +15,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
         params::model(&mut fields, &app.options)?;
         let prompt = messages::render(&mut fields, model, &app.options.limits)?;
         fields.finish()?;
-        Ok(prompt.into_text())
+        Ok(prompt.rendered.into_text())
     });
     let (_, prompt) = work.await?;
     Ok(answer::json(&json!({ "prompt": prompt })))

@@ -2,7 +2,7 @@
 
 use super::prepare;
 use crate::answer::{self, ChatLogprob, Head, Timings, Usage};
-use crate::error::ApiError;
+use crate::error::{ApiError, call_id};
 use crate::generation::{Choice, Generation};
 use crate::json::Fields;
 use crate::messages;
@@ -14,22 +14,24 @@ use axum::extract::State;
 use axum::response::Response;
 use onebit_engine::{Finish, Request, Token};
 use onebit_text::Tokenizer;
+use onebit_text::parse::{self, Parser};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (model, Parsed { request, n, streaming }) = prepare(&app, body, parse).await?;
+    let (model, Parsed { request, n, streaming, parser }) = prepare(&app, body, parse).await?;
     let (logprobs, tokenizer) = (request.logprobs.is_some(), model.engine.tokenizer().clone());
     let object = if streaming.is_some() { "chat.completion.chunk" } else { "chat.completion" };
     let head = Head::new("chatcmpl-", object, &app.options.model);
     let generation = Generation::submit(&model.engine, params::repeat(request, n), "messages")?;
     match streaming {
         Some(Streaming { include_usage }) => {
-            let writer = Writer { head, tokenizer, n, logprobs, include_usage, usage: Usage::default() };
+            let choices = vec![Reader { parser, calls: 0 }; n];
+            let writer = Writer { head, tokenizer, choices, logprobs, include_usage, usage: Usage::default() };
             Ok(sse::respond(generation.begin().await?, writer))
         }
-        None => Ok(whole(&head, &tokenizer, logprobs, generation.collect().await?)),
+        None => Ok(whole(&head, &tokenizer, logprobs, parser.as_ref(), generation.collect().await?)),
     }
 }
 
@@ -37,6 +39,8 @@ struct Parsed {
     request: Request,
     n: usize,
     streaming: Option<Streaming>,
+    /// Takes the answer apart, if there is anything to be looked for in it.
+    parser: Option<Parser>,
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
@@ -48,10 +52,17 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let n = params::choices(&mut fields, 1, limits)?;
     request.logprobs = logprobs(&mut fields, limits.top_logprobs)?;
     refuse_unsupported(&mut fields)?;
+    let split = reasoning_format(&mut fields)?;
     let prompt = messages::render(&mut fields, model, limits)?;
     fields.finish()?;
-    request.prompt = prompt.tokens(model.engine.tokenizer());
-    Ok(Parsed { request, n, streaming })
+    let (output, tools) = (&model.reading.output, prompt.tools.as_ref());
+    let is_needed = tools.is_some() || (split && output.reasons());
+    let parser = is_needed.then(|| output.parser(prompt.rendered.text(), tools, split));
+    if is_needed {
+        request.shown = model.reading.shown.clone();
+    }
+    request.prompt = prompt.rendered.tokens(model.engine.tokenizer());
+    Ok(Parsed { request, n, streaming, parser })
 }
 
 /// `logprobs: true`, with `top_logprobs` alternatives.
@@ -65,6 +76,15 @@ fn logprobs(fields: &mut Fields, most: usize) -> Result<Option<usize>, ApiError>
     }
 }
 
+/// Whether reasoning is to be split from content, which it is unless `reasoning_format` is `none`.
+fn reasoning_format(fields: &mut Fields) -> Result<bool, ApiError> {
+    match fields.string("reasoning_format")?.as_deref() {
+        None | Some("auto" | "deepseek") => Ok(true),
+        Some("none") => Ok(false),
+        Some(_) => Err(ApiError::unsupported("reasoning_format", "`reasoning_format` must be one of auto, deepseek, none")),
+    }
+}
+
 /// What OpenAI's API has for chats and this server has not.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     let is_text = |v: &Value| v.get("type").is_some_and(|t| t == "text");
@@ -73,7 +93,6 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.only("audio", |_| false, "answers are text")?;
     fields.only("web_search_options", |_| false, "nothing is looked up")?;
     fields.only("verbosity", |v| v == "medium", "it cannot be told to the model")?;
-    fields.only("reasoning_format", |v| v == "none" || v == "auto", "reasoning is left in the text")?;
     // Speeds an answer up where it can be foreseen, and changes nothing in it.
     fields.pass_over(&["prediction"]);
     Ok(())
@@ -82,7 +101,70 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 #[derive(Serialize)]
 struct Message {
     role: &'static str,
-    content: String,
+    /// Null where there are calls and nothing else.
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+}
+
+/// A call, or in a stream a part of one.
+#[derive(Default, Serialize)]
+struct ToolCall {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    function: Function,
+}
+
+#[derive(Default, Serialize)]
+struct Function {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    arguments: String,
+}
+
+impl ToolCall {
+    fn begin(name: String, id: Option<String>) -> Self {
+        let function = Function { name: Some(name), arguments: String::new() };
+        Self { index: None, id: Some(id.unwrap_or_else(call_id)), kind: Some("function"), function }
+    }
+}
+
+impl Message {
+    fn of(text: String, parser: Option<&Parser>) -> Self {
+        let Some(mut parser) = parser.cloned() else {
+            return Self { role: "assistant", content: Some(text), reasoning_content: None, tool_calls: Vec::new() };
+        };
+        let (mut content, mut reasoning, mut tool_calls) = (String::new(), String::new(), Vec::<ToolCall>::new());
+        for event in parser.push(&text).into_iter().chain(parser.finish()) {
+            match event {
+                parse::Event::Content(text) => content.push_str(&text),
+                parse::Event::Reasoning(text) => reasoning.push_str(&text),
+                parse::Event::ToolCallStart { name, id } => tool_calls.push(ToolCall::begin(name, id)),
+                parse::Event::ToolArguments(text) => {
+                    if let Some(call) = tool_calls.last_mut() {
+                        call.function.arguments.push_str(&text);
+                    }
+                }
+                parse::Event::ToolCallEnd => {}
+            }
+        }
+        let content = Some(content).filter(|text| !text.is_empty() || tool_calls.is_empty());
+        Self { role: "assistant", content, reasoning_content: Some(reasoning).filter(|text| !text.is_empty()), tool_calls }
+    }
+}
+
+/// `finish_reason`: an answer that ended by itself and has calls waits for their results.
+fn reason(finish: &Finish, calls: usize) -> &'static str {
+    match answer::reason(finish) {
+        "stop" if calls > 0 => "tool_calls",
+        other => other,
+    }
 }
 
 #[derive(Serialize)]
@@ -106,15 +188,16 @@ fn describe<'a>(tokenizer: &Tokenizer, tokens: impl IntoIterator<Item = &'a Toke
     Logprobs { content, refusal: None }
 }
 
-fn whole(head: &Head, tokenizer: &Tokenizer, logprobs: bool, choices: Vec<Choice>) -> Response {
+fn whole(head: &Head, tokenizer: &Tokenizer, logprobs: bool, parser: Option<&Parser>, choices: Vec<Choice>) -> Response {
     let mut usage = Usage::default();
     let timings = choices.first().map(|c| Timings::of(&c.finish));
     let mut out = Vec::with_capacity(choices.len());
     for (index, choice) in choices.into_iter().enumerate() {
         usage.add(&choice.finish, index == 0);
         let logprobs = logprobs.then(|| describe(tokenizer, &choice.tokens));
-        let message = Message { role: "assistant", content: choice.text };
-        out.push(WholeChoice { index, message, logprobs, finish_reason: answer::reason(&choice.finish) });
+        let message = Message::of(choice.text, parser);
+        let finish_reason = reason(&choice.finish, message.tool_calls.len());
+        out.push(WholeChoice { index, message, logprobs, finish_reason });
     }
     answer::json(&head.with(&out, Some(Some(usage)), timings))
 }
@@ -125,6 +208,58 @@ struct Delta {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<[ToolCall; 1]>,
+}
+
+impl Delta {
+    fn content(text: String) -> Self {
+        Self { content: Some(text), ..Self::default() }
+    }
+}
+
+/// What one choice has come to.
+#[derive(Clone)]
+struct Reader {
+    parser: Option<Parser>,
+    calls: usize,
+}
+
+impl Reader {
+    /// The deltas that more text of the choice gives, or its end.
+    fn read(&mut self, text: String, last: bool) -> Vec<Delta> {
+        let Some(parser) = &mut self.parser else {
+            return if text.is_empty() { Vec::new() } else { vec![Delta::content(text)] };
+        };
+        let mut events = parser.push(&text);
+        if last {
+            events.extend(parser.finish());
+        }
+        let mut deltas = Vec::with_capacity(events.len());
+        for event in events {
+            let call = match event {
+                parse::Event::Content(text) => {
+                    deltas.push(Delta::content(text));
+                    continue;
+                }
+                parse::Event::Reasoning(text) => {
+                    deltas.push(Delta { reasoning_content: Some(text), ..Delta::default() });
+                    continue;
+                }
+                parse::Event::ToolCallStart { name, id } => {
+                    self.calls += 1;
+                    ToolCall::begin(name, id)
+                }
+                parse::Event::ToolArguments(arguments) => ToolCall { function: Function { name: None, arguments }, ..ToolCall::default() },
+                parse::Event::ToolCallEnd => continue,
+            };
+            let index = Some(self.calls.saturating_sub(1));
+            deltas.push(Delta { tool_calls: Some([ToolCall { index, ..call }]), ..Delta::default() });
+        }
+        deltas
+    }
 }
 
 #[derive(Serialize)]
@@ -138,7 +273,7 @@ struct ChunkChoice {
 struct Writer {
     head: Head,
     tokenizer: Arc<Tokenizer>,
-    n: usize,
+    choices: Vec<Reader>,
     logprobs: bool,
     include_usage: bool,
     usage: Usage,
@@ -149,33 +284,38 @@ impl Writer {
         out.json(&self.head.with(&[choice], self.include_usage.then_some(None), timings));
     }
 
-    fn content(&self, index: usize, content: String, logprobs: Option<Logprobs>, out: &mut Events) {
-        let delta = Delta { role: None, content: Some(content) };
+    fn delta(&self, index: usize, delta: Delta, logprobs: Option<Logprobs>, out: &mut Events) {
         self.chunk(ChunkChoice { index, delta, logprobs, finish_reason: None }, None, out);
     }
 }
 
 impl Format for Writer {
     fn begin(&mut self, out: &mut Events) {
-        for index in 0..self.n {
-            let delta = Delta { role: Some("assistant"), content: Some(String::new()) };
-            self.chunk(ChunkChoice { index, delta, logprobs: None, finish_reason: None }, None, out);
+        for index in 0..self.choices.len() {
+            let delta = Delta { role: Some("assistant"), ..Delta::content(String::new()) };
+            self.delta(index, delta, None, out);
         }
     }
 
     fn token(&mut self, index: usize, token: Token, out: &mut Events) {
-        let logprobs = if self.logprobs { Some(describe(&self.tokenizer, [&token])).filter(|l| !l.content.is_empty()) } else { None };
-        if !token.text.is_empty() || logprobs.is_some() {
-            self.content(index, token.text, logprobs, out);
+        let mut logprobs = if self.logprobs { Some(describe(&self.tokenizer, [&token])).filter(|l| !l.content.is_empty()) } else { None };
+        let mut deltas = self.choices[index].read(token.text, false);
+        // Logprobs are told with their token, also while its text waits.
+        if deltas.is_empty() && logprobs.is_some() {
+            deltas.push(Delta::content(String::new()));
+        }
+        for delta in deltas {
+            self.delta(index, delta, logprobs.take(), out);
         }
     }
 
     fn finish(&mut self, index: usize, finish: Finish, out: &mut Events) {
         self.usage.add(&finish, index == 0);
-        let (timings, finish_reason) = (Some(Timings::of(&finish)), Some(answer::reason(&finish)));
-        if !finish.text.is_empty() {
-            self.content(index, finish.text, None, out);
+        let timings = Some(Timings::of(&finish));
+        for delta in self.choices[index].read(finish.text.clone(), true) {
+            self.delta(index, delta, None, out);
         }
+        let finish_reason = Some(reason(&finish, self.choices[index].calls));
         self.chunk(ChunkChoice { index, delta: Delta::default(), logprobs: None, finish_reason }, timings, out);
     }
 

@@ -5,6 +5,7 @@ use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits
 use onebit_server::{Loaded, ModelInfo};
 use onebit_text::{ChatTemplate, Tokenizer};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,23 +34,35 @@ pub(crate) struct Toy {
     pub(crate) template: bool,
     /// Whether it breaks where it is said to.
     pub(crate) breaks: bool,
+    /// What it answers instead of the alphabet, to a template that takes tools.
+    pub(crate) script: Option<&'static str>,
 }
 
 impl Default for Toy {
     fn default() -> Self {
-        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true, breaks: true }
+        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true, breaks: true, script: None }
     }
 }
 
 impl Toy {
     pub(crate) fn load(self) -> Loaded {
         let limits = Limits { batch: 64, outputs: 64, page: 16, pages: 128, slots: 16, kv: KvType::F32, activations: ActivationKind::F32 };
-        let executable = Box::new(Alphabet { limits, step: self.step, breaks: self.breaks, dead: false, logits: vec![] });
+        let executable = Box::new(Alphabet {
+            limits,
+            step: self.step,
+            breaks: self.breaks,
+            script: self.script,
+            at: HashMap::new(),
+            dead: false,
+            logits: vec![],
+        });
         let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
         let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
         Loaded {
             engine: Engine::new(executable, tokenizer, config),
-            template: self.template.then(|| ChatTemplate::new(TEMPLATE, "", "<|im_end|>").expect("a valid template")),
+            template: self.template.then(|| {
+                ChatTemplate::new(if self.script.is_some() { TOOL_TEMPLATE } else { TEMPLATE }, "", "<|im_end|>").expect("a valid template")
+            }),
             sampling: Sampling::default(),
             info: ModelInfo { architecture: "toy".into(), parameters: 7, ..ModelInfo::default() },
         }
@@ -61,6 +74,12 @@ const TEMPLATE: &str = "{% for m in messages %}{% if m.content == 'raise' %}{{ r
 <|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant \
 {% if enable_thinking %}think {% endif %}{% endif %}";
 
+/// As [`TEMPLATE`], with tools, calls and reasoning as Qwen's have them.
+const TOOL_TEMPLATE: &str = "{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}{% for m in messages %}\
+<|im_start|>{{ m.role }} {{ m.content.split('</think>')[-1] }}{% for c in m.tool_calls %}<tool_call>\
+{{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}<|im_end|>{% endfor %}\
+{% if add_generation_prompt %}<|im_start|>assistant {% if enable_thinking %}<think>{% endif %}{% endif %}";
+
 /// What [`TEMPLATE`] makes of one user message.
 pub(crate) fn rendered(content: &str) -> String {
     format!("<|im_start|>user {content}<|im_end|><|im_start|>assistant ")
@@ -70,6 +89,9 @@ struct Alphabet {
     limits: Limits,
     step: Duration,
     breaks: bool,
+    script: Option<&'static str>,
+    /// Of each slot: the position that comes next, and how much of the script has been told.
+    at: HashMap<u32, (usize, usize)>,
     dead: bool,
     logits: Vec<f32>,
 }
@@ -107,6 +129,18 @@ impl Executable for Alphabet {
         for span in batch.spans {
             let tokens = &batch.tokens[begin..begin + span.len];
             begin += span.len;
+            if let Some(script) = self.script {
+                let told = match self.at.get(&span.slot) {
+                    Some((next, told)) if *next == span.start && span.len == 1 => told + 1,
+                    _ => 0,
+                };
+                self.at.insert(span.slot, (span.start + span.len, told));
+                let right = script.as_bytes().get(told).map_or(IM_END, |b| u32::from(*b));
+                for _ in 0..span.outputs {
+                    self.logits.extend((0..VOCABULARY as u32).map(|token| if token == right { 12.0 } else { 0.0 }));
+                }
+                continue;
+            }
             for last in &tokens[span.len - span.outputs..] {
                 match char::from_u32(*last).filter(|_| self.breaks) {
                     Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),

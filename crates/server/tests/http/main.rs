@@ -10,5 +10,6 @@ mod llama;
 mod logs;
 mod openai_package;
 mod refusals;
+mod tools;
 
 use common::{client, toy};

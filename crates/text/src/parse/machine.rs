@@ -17,7 +17,7 @@ enum Action {
 }
 
 /// Where the parser is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Mode {
     Content,
     /// In reasoning that the pair of this index opened.
@@ -25,7 +25,7 @@ enum Mode {
     Block(InBlock),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct InBlock {
     block: usize,
     /// Of the text that waits, what was searched for the end.
@@ -35,7 +35,7 @@ struct InBlock {
 }
 
 /// Takes a model's text as it comes, and gives what it means.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Parser {
     blocks: &'static [Block],
     tools: Tools,
@@ -330,7 +330,7 @@ fn longest(block: &Block) -> usize {
 }
 
 /// Finds the bracket that closes the first one, over strings in quotation marks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Brackets {
     at: usize,
     depth: usize,

@@ -170,6 +170,11 @@ impl ChatTemplate {
         self.sources.get(DEFAULT).or_else(|| self.sources.values().next()).map_or("", String::as_str)
     }
 
+    /// The sources of all templates.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.sources.values().map(String::as_str)
+    }
+
     /// The names of all templates: `default` where the model has only one.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.sources.keys().map(String::as_str)

@@ -78,7 +78,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// By the source of its chat template. What has none of the known marks gets a format that reads the most usual ones.
+    /// By the sources of its chat template, one after the other if there are several. What has none of the known marks gets a format that reads the most usual ones.
     pub fn of(template: &str) -> Self {
         let format = ALL.iter().find(|format| (format.detect)(template)).copied().unwrap_or(&generic::FORMAT);
         let used = REASONING.iter().filter(|(_, close)| template.contains(close));
