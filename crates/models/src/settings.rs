@@ -440,6 +440,23 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// What each layer's word under `key` stands for, where `config.json` has such a list. Words that are not `known` are refused.
+    pub(crate) fn kinds<T: Copy>(&self, key: &str, layers: usize, known: &[(&str, T)]) -> Result<Option<Vec<T>>> {
+        let one = |kind: &Value| {
+            let found = known.iter().find(|(word, _)| kind.as_str() == Some(word));
+            found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+                let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+                let words = match &words[..] {
+                    [one] => format!("is {one}"),
+                    [first @ .., last] => format!("are {} and {last}", first.join(", ")),
+                    [] => "are none".into(),
+                };
+                self.wrong(key, "", format!("has {kind}; known {words}"))
+            })
+        };
+        self.per_layer(key, layers)?.map(|kinds| kinds.into_iter().map(one).collect()).transpose()
+    }
+
     /// One word or number for each layer, where `config.json` has such a list under `key`.
     pub(crate) fn per_layer(&self, key: &str, layers: usize) -> Result<Option<Vec<&'a Value>>> {
         let Some(value) = self.json(key) else { return Ok(None) };

@@ -6,7 +6,7 @@ use super::{
     blocks::*,
     hybrid::attention_layers,
     kda::{BAILING_KDA, Kda},
-    latent::Latent,
+    latent::{BAILING_LATENT, Latent},
     lfm3::gate_heads,
     mixture::{Implied, Mixture, SHARED_EXPERTS},
 };
@@ -32,18 +32,6 @@ const BAILING_TRUNK: &[Entry] = &[
 ];
 
 const EXPERT_BIAS: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.gate.expert_bias")];
-
-const KV_B: &str = "model.layers.{}.attention.kv_b_proj.weight";
-const BAILING_LATENT: &[Entry] = &[
-    tensor("blk.{}.attn_q_a", "model.layers.{}.attention.q_a_proj"),
-    tensor("blk.{}.attn_q_a_norm", "model.layers.{}.attention.q_a_layernorm"),
-    tensor("blk.{}.attn_q_b", "model.layers.{}.attention.q_b_proj"),
-    tensor("blk.{}.attn_kv_a_mqa", "model.layers.{}.attention.kv_a_proj_with_mqa"),
-    tensor("blk.{}.attn_kv_a_norm", "model.layers.{}.attention.kv_a_layernorm"),
-    tensor("blk.{}.attn_kv_b", "model.layers.{}.attention.kv_b_proj"),
-    tensor("blk.{}.attn_k_b.weight", "").of_heads("", KV_B, false),
-    tensor("blk.{}.attn_v_b.weight", "").of_heads("", KV_B, true),
-];
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;

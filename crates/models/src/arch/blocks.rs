@@ -439,13 +439,7 @@ pub(crate) fn masks(s: &Settings<'_>, layers: usize, window: Option<usize>, firs
 
 /// The list `layer_types`, where there is one.
 pub(crate) fn listed_masks(s: &Settings<'_>, layers: usize, windowed: Mask) -> Result<Option<Vec<Mask>>> {
-    const KEY: &str = "layer_types";
-    let one = |kind: &serde_json::Value| match kind.as_str() {
-        Some("full_attention") => Ok(Mask::Causal),
-        Some("sliding_attention") => Ok(windowed),
-        _ => Err(s.wrong(KEY, "", format!("has {kind}; known are full_attention and sliding_attention"))),
-    };
-    s.per_layer(KEY, layers)?.map(|kinds| kinds.into_iter().map(one).collect()).transpose()
+    s.kinds("layer_types", layers, &[("full_attention", Mask::Causal), ("sliding_attention", windowed)])
 }
 
 /// Gated feed-forward layers, or a mixture of experts where the layer has one.

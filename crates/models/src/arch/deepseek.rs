@@ -72,10 +72,8 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: 
     let c = Decoder::read(s)?;
     let latent = Latent::read(s, style(s)?, c.eps)?;
     let mixture = mixture.map(|implied| Mixture::read(s, c.layers, implied)).transpose()?;
-    let (inner, act) = match mixture {
-        Some(_) => (0, s.activation("silu")?),
-        None => (s.size("intermediate_size", "feed_forward_length")?, s.activation("silu")?),
-    };
+    let inner = if mixture.is_some() { 0 } else { s.size("intermediate_size", "feed_forward_length")? };
+    let act = s.activation("silu")?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| latent.build(g, x, ""));
         c.residual(g, x, "ffn_norm", |g, x| match &mixture {
@@ -90,20 +88,9 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: 
 
 /// Which layers have an indexer of their own; the others use the choice of the layer before.
 fn choosing(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
-    for kind in s.per_layer("layer_types", layers)?.into_iter().flatten() {
-        if kind.as_str() != Some("indexed_attention") {
-            return Err(s.wrong("layer_types", "", format!("has {kind}; known is indexed_attention")));
-        }
-    }
-    let choosing: Vec<bool> = match s.per_layer("indexer_types", layers)? {
-        Some(kinds) => {
-            let one = |kind: &serde_json::Value| match kind.as_str() {
-                Some("full") => Ok(true),
-                Some("shared") => Ok(false),
-                _ => Err(s.wrong("indexer_types", "", format!("has {kind}; known are full and shared"))),
-            };
-            kinds.into_iter().map(one).collect::<Result<_>>()?
-        }
+    s.kinds("layer_types", layers, &[("indexed_attention", ())])?;
+    let choosing: Vec<bool> = match s.kinds("indexer_types", layers, &[("full", true), ("shared", false)])? {
+        Some(choosing) => choosing,
         None => match s.json("index_topk_pattern").and_then(|v| v.as_str()) {
             Some(letters) => letters.chars().map(|letter| letter == 'F').chain(std::iter::repeat(true)).take(layers).collect(),
             None => {

@@ -6,6 +6,7 @@
 use super::{
     Arch,
     blocks::*,
+    llama::MIXTRAL_EXPERTS,
     mixture::{CORRECTION, Implied, Mixture, SHARED_EXPERTS},
 };
 use crate::{
@@ -73,7 +74,7 @@ pub(crate) static HY_V3: Arch = Arch {
 pub(crate) static MINIMAX_M2: Arch = Arch {
     hf: &["minimax_m2"],
     gguf: &["minimax-m2"],
-    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, MINIMAX],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, MIXTRAL_EXPERTS, MINIMAX],
     ignored: &[],
     plan: |s, g| {
         if s.text_or("qk_norm_type", "", "per_layer")? != "per_layer" {
@@ -127,13 +128,7 @@ const HUNYUAN: &[Entry] = &[
     tensor("blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_mlp.down_proj"),
 ];
 
-const MINIMAX: &[Entry] = &[
-    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
-    tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.block_sparse_moe.e_score_correction_bias"),
-    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
-    tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
-    tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w2"),
-];
+const MINIMAX: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.block_sparse_moe.e_score_correction_bias")];
 
 const ERNIE: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.moe_statics.e_score_correction_bias")];
 

@@ -7,6 +7,7 @@ use super::{
     hybrid::{attention_layers, listed},
     kda::{KIMI_KDA, Kda},
     latent::{LATENT, Latent},
+    llama::MIXTRAL_EXPERTS,
     mixture::{Implied, Mixture},
 };
 use crate::{
@@ -16,19 +17,20 @@ use crate::{
 };
 use onebit_plan::{Graph, RopeStyle, Value};
 
-pub(crate) static KIMI_LINEAR: Arch =
-    Arch { hf: &["kimi_linear"], gguf: &["kimi-linear"], tensors: &[TRUNK, PRE_NORMS, KIMI_KDA, LATENT, KIMI_MIXTURE], ignored: &[], plan };
+pub(crate) static KIMI_LINEAR: Arch = Arch {
+    hf: &["kimi_linear"],
+    gguf: &["kimi-linear"],
+    tensors: &[TRUNK, PRE_NORMS, KIMI_KDA, LATENT, MIXTRAL_EXPERTS, KIMI_MIXTURE],
+    ignored: &[],
+    plan,
+};
 
 /// The mixture has the name of Mixtral's, and dense layers may have it too.
 const KIMI_MIXTURE: &[Entry] = &[
     tensor("blk.{}.ffn_gate", "model.layers.{}.mlp.gate_proj").or("model.layers.{}.block_sparse_moe.gate_proj"),
     tensor("blk.{}.ffn_up", "model.layers.{}.mlp.up_proj").or("model.layers.{}.block_sparse_moe.up_proj"),
     tensor("blk.{}.ffn_down", "model.layers.{}.mlp.down_proj").or("model.layers.{}.block_sparse_moe.down_proj"),
-    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
     tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.block_sparse_moe.gate.e_score_correction_bias"),
-    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
-    tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
-    tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w2"),
     tensor("blk.{}.ffn_gate_shexp", "model.layers.{}.block_sparse_moe.shared_experts.gate_proj"),
     tensor("blk.{}.ffn_up_shexp", "model.layers.{}.block_sparse_moe.shared_experts.up_proj"),
     tensor("blk.{}.ffn_down_shexp", "model.layers.{}.block_sparse_moe.shared_experts.down_proj"),

@@ -11,21 +11,34 @@ use crate::{
 use onebit_formats::Meta;
 use onebit_plan::{AttentionSpec, Graph, Rope, RopeStyle, Value};
 
-/// Names of an attention layer. GGUF files hold `attn_kv_b` as two stacks of matrices, one for each head; older ones hold it whole.
-pub(super) const LATENT: &[Entry] = &[
-    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"),
-    tensor("blk.{}.attn_q_a", "model.layers.{}.self_attn.q_a_proj"),
-    tensor("blk.{}.attn_q_a_norm", "model.layers.{}.self_attn.q_a_layernorm"),
-    tensor("blk.{}.attn_q_b", "model.layers.{}.self_attn.q_b_proj"),
-    tensor("blk.{}.attn_kv_a_mqa", "model.layers.{}.self_attn.kv_a_proj_with_mqa"),
-    tensor("blk.{}.attn_kv_a_norm", "model.layers.{}.self_attn.kv_a_layernorm"),
-    tensor("blk.{}.attn_kv_b", "model.layers.{}.self_attn.kv_b_proj"),
-    tensor("blk.{}.attn_k_b.weight", "")
-        .of_heads("blk.{}.attn_kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", false)
-        .ordered(|_| Ok(Order::Transposed)),
-    tensor("blk.{}.attn_v_b.weight", "").of_heads("blk.{}.attn_kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", true),
-    tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
-];
+/// Names below the module `$module` of a layer, whose output is projected by `$output`. GGUF files hold `attn_kv_b` as two stacks of
+/// matrices, one for each head; older ones hold it whole.
+macro_rules! latent {
+    ($module:literal, $output:literal) => {
+        &[
+            tensor("blk.{}.attn_q", concat!("model.layers.{}.", $module, ".q_proj")),
+            tensor("blk.{}.attn_q_a", concat!("model.layers.{}.", $module, ".q_a_proj")),
+            tensor("blk.{}.attn_q_a_norm", concat!("model.layers.{}.", $module, ".q_a_layernorm")),
+            tensor("blk.{}.attn_q_b", concat!("model.layers.{}.", $module, ".q_b_proj")),
+            tensor("blk.{}.attn_kv_a_mqa", concat!("model.layers.{}.", $module, ".kv_a_proj_with_mqa")),
+            tensor("blk.{}.attn_kv_a_norm", concat!("model.layers.{}.", $module, ".kv_a_layernorm")),
+            tensor("blk.{}.attn_kv_b", concat!("model.layers.{}.", $module, ".kv_b_proj")),
+            tensor("blk.{}.attn_k_b.weight", "")
+                .of_heads("blk.{}.attn_kv_b.weight", concat!("model.layers.{}.", $module, ".kv_b_proj.weight"), false)
+                .ordered(|_| Ok(Order::Transposed)),
+            tensor("blk.{}.attn_v_b.weight", "").of_heads(
+                "blk.{}.attn_kv_b.weight",
+                concat!("model.layers.{}.", $module, ".kv_b_proj.weight"),
+                true,
+            ),
+            tensor("blk.{}.attn_output", concat!("model.layers.{}.", $module, ".", $output)),
+        ]
+    };
+}
+/// Names of an attention layer.
+pub(super) const LATENT: &[Entry] = latent!("self_attn", "o_proj");
+/// Names of one of Ling 3.
+pub(super) const BAILING_LATENT: &[Entry] = latent!("attention", "dense");
 
 /// Names of an indexer.
 pub(super) const INDEXER: &[Entry] = &[
@@ -88,9 +101,7 @@ impl Latent {
         let rank = s.size("kv_lora_rank", "attention.kv_lora_rank")?;
         let q_rank = s.optional_size("q_lora_rank", "attention.q_lora_rank")?;
         let [still, turning, value] = if s.is_gguf() { gguf_widths(s)? } else { hf_widths(s, heads)? };
-        let rope =
-            s.rotary(turning, Rotary { hf: style, ..Rotary::new(if style == RopeStyle::Halves { style } else { RopeStyle::Pairs }) })?;
-        let rope = Some(rope);
+        let rope = Some(s.rotary(turning, Rotary { hf: style, ..Rotary::new(style) })?);
         for (key, n) in [
             ("attention.head_count_kv", 1),
             ("attention.key_length", rank + turning),
@@ -132,8 +143,7 @@ impl Latent {
 
     /// Attention over `x`; `prefix` stands before the names of all weights.
     pub(super) fn build(&self, g: &mut Graph<'_>, x: Value, prefix: &str) -> Value {
-        let y = self.mix(g, x, prefix);
-        g.linear(y, &format!("{prefix}attn_output"), g.width(x))
+        self.build_indexed(g, x, prefix, |_, _| None)
     }
 
     /// Attention over the positions that `choose` gives, or over all. It is given what queries are made of.

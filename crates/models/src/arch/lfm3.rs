@@ -75,14 +75,6 @@ fn layers(s: &Settings<'_>, layers: usize) -> Result<Vec<Option<Mask>>> {
         0 if i > 0 => Some(window),
         _ => None,
     };
-    let one = |kind: &serde_json::Value| match kind.as_str() {
-        Some("conv") => Ok(None),
-        Some("full_attention") => Ok(Some(Mask::Causal)),
-        Some("sliding_attention") => Ok(Some(window)),
-        _ => Err(s.wrong("layer_types", "", format!("has {kind}; known are conv, full_attention and sliding_attention"))),
-    };
-    match s.per_layer("layer_types", layers)? {
-        Some(kinds) => kinds.into_iter().map(one).collect(),
-        None => Ok((0..layers).map(usual).collect()),
-    }
+    let known = [("conv", None), ("full_attention", Some(Mask::Causal)), ("sliding_attention", Some(window))];
+    Ok(s.kinds("layer_types", layers, &known)?.unwrap_or_else(|| (0..layers).map(usual).collect()))
 }

@@ -64,17 +64,8 @@ fn masks(s: &Settings<'_>, turning: &[bool]) -> Result<Vec<Mask>> {
     s.hf_only(chunk != Some(CHUNK), "its chunks are not the 8192 tokens that GGUF files of `llama4` mean");
     let chunked = chunk.map_or(Mask::Causal, Mask::Chunked);
     let usual: Vec<Mask> = turning.iter().map(|turns| if *turns { chunked } else { Mask::Causal }).collect();
-    let masks = match s.per_layer("layer_types", turning.len())? {
-        None => usual.clone(),
-        Some(kinds) => {
-            let one = |kind: &serde_json::Value| match kind.as_str() {
-                Some("full_attention") => Ok(Mask::Causal),
-                Some("chunked_attention") => Ok(chunked),
-                _ => Err(s.wrong("layer_types", "", format!("has {kind}; known are full_attention and chunked_attention"))),
-            };
-            kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?
-        }
-    };
+    let listed = s.kinds("layer_types", turning.len(), &[("full_attention", Mask::Causal), ("chunked_attention", chunked)])?;
+    let masks = listed.unwrap_or_else(|| usual.clone());
     s.hf_only(masks != usual, "its layers that see all are not those without positions, as GGUF files of `llama4` mean");
     Ok(masks)
 }

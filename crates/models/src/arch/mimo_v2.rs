@@ -27,13 +27,8 @@ const SINKS: &[Entry] = &[tensor("blk.{}.attn_sinks.weight", "model.layers.{}.se
 
 /// The layers with a window: all but the first and each sixth, unless the configuration says otherwise.
 fn windowed(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
-    if let Some(kinds) = s.per_layer("layer_types", layers)? {
-        let one = |kind: &serde_json::Value| match kind.as_str() {
-            Some("sliding_attention") => Ok(true),
-            Some("full_attention") => Ok(false),
-            _ => Err(s.wrong("layer_types", "", format!("has {kind}; known are full_attention and sliding_attention"))),
-        };
-        return kinds.into_iter().map(one).collect();
+    if let Some(windowed) = s.kinds("layer_types", layers, &[("full_attention", false), ("sliding_attention", true)])? {
+        return Ok(windowed);
     }
     Ok(match s.per_layer("hybrid_layer_pattern", layers)? {
         Some(flags) => flags.into_iter().map(|flag| flag.as_u64() == Some(1)).collect(),

@@ -1,7 +1,7 @@
 //! MiniMax-01 (MiniMax 2025, arXiv:2501.08313): layers of lightning attention, some of softmax attention, and a mixture of experts in
 //! each; what a layer adds to is what it was given after the norm. Reference: transformers' `models/minimax`.
 
-use super::{Arch, blocks::*, hybrid::attention_layers};
+use super::{Arch, blocks::*, hybrid::attention_layers, llama::MIXTRAL_EXPERTS};
 use crate::{
     Result,
     names::{Entry, tensor},
@@ -11,7 +11,7 @@ use crate::{
 use onebit_plan::{Function, Graph, Mask, RopeStyle, Value};
 
 pub(crate) static MINIMAX: Arch =
-    Arch { hf: &["minimax"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, ATTENTION, LIGHTNING, MINIMAX_EXPERTS], ignored: &[], plan };
+    Arch { hf: &["minimax"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, ATTENTION, LIGHTNING, MIXTRAL_EXPERTS], ignored: &[], plan };
 
 const LIGHTNING: &[Entry] = &[
     tensor("blk.{}.attn_qkv_heads", "model.layers.{}.self_attn.qkv_proj"),
@@ -22,13 +22,6 @@ const LIGHTNING: &[Entry] = &[
     tensor("blk.{}.decay_queries", "model.layers.{}.self_attn.query_decay"),
     tensor("blk.{}.decay_keys", "model.layers.{}.self_attn.key_decay"),
     tensor("blk.{}.decay_inner", "model.layers.{}.self_attn.diagonal_decay"),
-];
-
-const MINIMAX_EXPERTS: &[Entry] = &[
-    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
-    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
-    tensor("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w3"),
-    tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w2"),
 ];
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {

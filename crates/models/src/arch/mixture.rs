@@ -210,13 +210,8 @@ fn sparse_layers(s: &Settings<'_>, layers: usize, dense: usize) -> Result<Vec<bo
         return Ok(after(s.count_or("", FIRST.1, 0)?, layers, s.size_or("", STEP, 1)?));
     }
     let list = |key: &str| if s.json(key).is_some_and(|v| v.is_array()) { s.per_layer(key, layers) } else { Ok(None) };
-    let sparse = if let Some(kinds) = s.per_layer("mlp_layer_types", layers)? {
-        let one = |kind: &serde_json::Value| match kind.as_str() {
-            Some("sparse") => Ok(true),
-            Some("dense") => Ok(false),
-            _ => Err(s.wrong("mlp_layer_types", "", format!("has {kind}; known are dense and sparse"))),
-        };
-        kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?
+    let sparse = if let Some(sparse) = s.kinds("mlp_layer_types", layers, &[("dense", false), ("sparse", true)])? {
+        sparse
     } else if let Some(chosen) = s.json("moe_layers").and_then(|v| v.as_array()) {
         (0..layers).map(|i| chosen.iter().any(|n| n.as_u64() == Some(i as u64))).collect()
     } else if let Some(flags) = list("moe_layer_freq")? {

@@ -94,26 +94,19 @@ struct Kind {
 
 /// The kind of each layer; `hybrid` ones see all, `hybrid_sliding` ones have a window.
 fn kinds(s: &Settings<'_>, layers: usize, head: usize) -> Result<Vec<Kind>> {
-    const KEY: &str = "layer_types";
     let stated = s.json("rope_parameters").is_some();
     let rope = |objects: &'static [&'static str], base: f64| {
         let keys = RopeKeys { objects, base: "rope_theta", ..RopeKeys::FULL };
         // A part that is not stated beside a base that is means the whole head.
         s.rotary(head, Rotary { base, part: if stated { 1.0 } else { 0.5 }, keys, ..Rotary::new(RopeStyle::Halves) })
     };
-    let full = || Ok(Kind { mask: Mask::Causal, rope: rope(&["rope_parameters.hybrid"], 5e6)? });
-    let one = |kind: &serde_json::Value| match kind.as_str() {
-        Some("hybrid") => full(),
-        Some("hybrid_sliding") => match s.window()? {
-            Some(window) => Ok(Kind { mask: Mask::Window(window), rope: rope(&["rope_parameters.hybrid_sliding"], 1e4)? }),
-            None => Err(s.wrong("sliding_window", "", "is missing, but there are layers with a window")),
-        },
-        _ => Err(s.wrong(KEY, "", format!("has {kind}; known are hybrid and hybrid_sliding"))),
+    let sliding = s.kinds("layer_types", layers, &[("hybrid", false), ("hybrid_sliding", true)])?.unwrap_or_else(|| vec![false; layers]);
+    let one = |sliding: bool| match (sliding, s.window()?) {
+        (false, _) => Ok(Kind { mask: Mask::Causal, rope: rope(&["rope_parameters.hybrid"], 5e6)? }),
+        (true, Some(window)) => Ok(Kind { mask: Mask::Window(window), rope: rope(&["rope_parameters.hybrid_sliding"], 1e4)? }),
+        (true, None) => Err(s.wrong("sliding_window", "", "is missing, but there are layers with a window")),
     };
-    match s.per_layer(KEY, layers)? {
-        Some(kinds) => kinds.into_iter().map(one).collect(),
-        None => (0..layers).map(|_| full()).collect(),
-    }
+    sliding.into_iter().map(one).collect()
 }
 
 /// Compressed convolutional attention.
