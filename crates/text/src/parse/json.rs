@@ -101,6 +101,11 @@ pub(super) fn keyed_calls(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     list.into_iter().map(|entry| read(entry).and_then(|(name, value)| Ok(Call { name, id: None, arguments: arguments(value)? }))).collect()
 }
 
+/// The name of a function, where it can be one.
+pub(super) fn name(text: &str) -> Result<String, Flaw> {
+    if is_name(text) { Ok(text.to_owned()) } else { Err(Flaw::Malformed) }
+}
+
 /// Whether a name can be that of a function: of letters, digits and a few marks.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 256 && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/'))

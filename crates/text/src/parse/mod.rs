@@ -78,6 +78,11 @@ pub struct Format {
     pub(crate) reasoning: &'static [Pair],
 }
 
+impl Format {
+    /// What most formats have: nothing but blocks.
+    pub(crate) const PLAIN: Self = Self { name: "", detect: |_| false, blocks: &[], silent: &[], within: &[], reasoning: &[] };
+}
+
 /// A stretch of text that holds calls.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -115,6 +120,9 @@ pub(crate) enum Close {
 
 /// Opens and closes reasoning.
 pub(crate) type Pair = (&'static str, &'static str);
+
+/// Most lists and maps within one another in the arguments of a call.
+pub(crate) const DEPTH: usize = 64;
 
 /// The bytes that a text may have before it is clear whether a block starts with it.
 pub(crate) const START_BYTES: usize = 256;

@@ -1,11 +1,8 @@
 //! Calls that are written as Python: `[f(a=1, b='x'), g()]`.
 
-use super::json::is_name;
-use super::{Beginning, Call, Flaw, Tools};
+use super::json::{self, is_name};
+use super::{Beginning, Call, DEPTH, Flaw, Tools};
 use serde_json::{Map, Number, Value};
-
-/// Lists and dictionaries within one another.
-const DEPTH: usize = 64;
 
 /// A literal: a string, a number, `True`, `None`, a list, tuple or dictionary. JSON's words are read too.
 pub(super) fn value(text: &str) -> Option<Value> {
@@ -86,14 +83,12 @@ impl<'a> Reader<'a> {
     fn call(&mut self) -> Result<Call, Flaw> {
         let name = self.until(|c| c == '(').trim();
         self.expect("(")?;
-        if !is_name(name) {
-            return Err(Flaw::Malformed);
-        }
+        let name = json::name(name)?;
         let mut arguments = Map::new();
         loop {
             self.skip_space();
             if self.skip(")") {
-                return Ok(Call { name: name.to_owned(), id: None, arguments });
+                return Ok(Call { name, id: None, arguments });
             }
             let key = self.until(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')));
             self.expect("=")?;

@@ -6,7 +6,6 @@ pub(super) static FORMAT: Format = Format {
     name: "apertus",
     detect: |template| template.contains("<|tools_prefix|>"),
     blocks: &[Block { open: Open::Mark("<|tools_prefix|>"), close: Close::Marks(&["<|tools_suffix|>"]), read: json::keyed_calls }],
-    silent: &[],
-    within: &[],
     reasoning: &[("<|inner_prefix|>", "<|inner_suffix|>")],
+    ..Format::PLAIN
 };

@@ -6,7 +6,5 @@ pub(super) static FORMAT: Format = Format {
     name: "apriel",
     detect: |template| template.contains("<tool_calls>") && !template.contains("<tool_call>"),
     blocks: &[Block { open: Open::Mark("<tool_calls>"), close: Close::Marks(&["</tool_calls>"]), read: json::calls }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

@@ -12,6 +12,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("Action:```json"), close: Close::Marks(&["```"]), read: json::calls },
     ],
     silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

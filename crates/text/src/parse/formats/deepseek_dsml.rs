@@ -19,9 +19,7 @@ pub(super) static FORMAT: Format = Format {
             read: |text, tools| TAGS.calls(text, tools),
         },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 static TAGS: Tags = Tags {

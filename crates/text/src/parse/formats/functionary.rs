@@ -6,15 +6,10 @@ pub(super) static FORMAT: Format = Format {
     name: "functionary",
     detect: |template| template.contains("<function=") && template.contains("</function>"),
     blocks: &[Block { open: Open::Mark("<function="), close: Close::Marks(&["</function>"]), read }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     let (name, arguments) = text.split_once('>').ok_or(Flaw::Malformed)?;
-    if !json::is_name(name) {
-        return Err(Flaw::Malformed);
-    }
-    Ok(vec![Call { name: name.to_owned(), id: None, arguments: json::object(arguments)? }])
+    Ok(vec![Call { name: json::name(name)?, id: None, arguments: json::object(arguments)? }])
 }

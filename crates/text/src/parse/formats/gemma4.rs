@@ -1,29 +1,26 @@
 //! `<|tool_call>call:NAME{key:<|"|>text<|"|>,other:5}<tool_call|>`, and reasoning in a channel: Gemma 4.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json::is_name};
+use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Tools, json};
 use serde_json::{Map, Number, Value};
 
 const QUOTE: &str = "<|\"|>";
-const DEPTH: usize = 64;
 
 pub(super) static FORMAT: Format = Format {
     name: "gemma4",
     detect: |template| template.contains("<|tool_call>") && template.contains("<tool_call|>"),
     blocks: &[Block { open: Open::Mark("<|tool_call>"), close: Close::Marks(&["<tool_call|>"]), read }],
-    silent: &[],
     within: &[QUOTE],
     reasoning: &[("<|channel>thought\n", "<channel|>")],
+    ..Format::PLAIN
 };
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     let rest = text.trim().strip_prefix("call:").ok_or(Flaw::Malformed)?;
     let (name, arguments) = rest.split_at(rest.find('{').ok_or(Flaw::Cut)?);
-    if !is_name(name) {
-        return Err(Flaw::Malformed);
-    }
+    let name = json::name(name)?;
     let mut reader = Reader { rest: arguments };
     let Value::Object(arguments) = reader.value(0)? else { return Err(Flaw::Malformed) };
-    if reader.rest.trim().is_empty() { Ok(vec![Call { name: name.to_owned(), id: None, arguments }]) } else { Err(Flaw::Malformed) }
+    if reader.rest.trim().is_empty() { Ok(vec![Call { name, id: None, arguments }]) } else { Err(Flaw::Malformed) }
 }
 
 /// Reads JSON in which strings have a mark of their own as quotation marks, no escapes, and keys may have none.

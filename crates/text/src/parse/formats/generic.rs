@@ -10,7 +10,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read: hermes::read },
         Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

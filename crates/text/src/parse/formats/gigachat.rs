@@ -10,7 +10,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("function call<|role_sep|>\n"), close: Close::Brackets, read: json::calls },
         Block { open: Open::Mark("<|function_call|>"), close: Close::Brackets, read: json::calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

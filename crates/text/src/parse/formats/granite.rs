@@ -9,7 +9,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("<|tool_call|>"), close: Close::Brackets, read: json::calls },
         Block { open: Open::Mark("<tool_call>"), close: Close::Brackets, read: json::calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

@@ -43,8 +43,5 @@ fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     let (head, arguments) = text.split_once("<|message|>").ok_or(Flaw::Malformed)?;
     let name = head.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default();
     let name = name.strip_prefix("functions.").unwrap_or(name);
-    if !json::is_name(name) {
-        return Err(Flaw::Malformed);
-    }
-    Ok(vec![Call { name: name.to_owned(), id: None, arguments: json::object(arguments)? }])
+    Ok(vec![Call { name: json::name(name)?, id: None, arguments: json::object(arguments)? }])
 }

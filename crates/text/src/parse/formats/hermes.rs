@@ -7,9 +7,7 @@ pub(super) static FORMAT: Format = Format {
     name: "hermes",
     detect: |template| template.contains("<tool_call>"),
     blocks: &[Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 /// Models that were trained on several forms mix them, so all that have these marks are read.

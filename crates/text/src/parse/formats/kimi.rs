@@ -1,6 +1,9 @@
 //! `<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>...`: Kimi K2.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json, tagged::before};
+use super::super::{
+    Block, Call, Close, Flaw, Format, Open, Tools, json,
+    tagged::{before, each},
+};
 
 const BEGIN: &str = "<|tool_call_begin|>";
 const ARGUMENTS: &str = "<|tool_call_argument_begin|>";
@@ -10,25 +13,17 @@ pub(super) static FORMAT: Format = Format {
     name: "kimi",
     detect: |template| template.contains("<|tool_calls_section_begin|>"),
     blocks: &[Block { open: Open::Mark("<|tool_calls_section_begin|>"), close: Close::Marks(&["<|tool_calls_section_end|>"]), read }],
-    silent: &[],
     within: &[BEGIN, ARGUMENTS, END],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 /// The id names the function, and the template writes it back, so it is kept.
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
-    let (mut rest, mut calls) = (text.trim(), Vec::new());
-    while !rest.is_empty() {
-        rest = rest.strip_prefix(BEGIN).ok_or(Flaw::Malformed)?;
-        let id = before(&mut rest, ARGUMENTS).ok_or(Flaw::Cut)?.trim();
+    each(text, BEGIN, |rest| {
+        let id = before(rest, ARGUMENTS).ok_or(Flaw::Cut)?.trim();
         let name = id.rsplit_once(':').map_or(id, |(name, _)| name);
         let name = name.strip_prefix("functions.").unwrap_or(name);
-        let arguments = json::object(before(&mut rest, END).ok_or(Flaw::Cut)?)?;
-        if !json::is_name(name) {
-            return Err(Flaw::Malformed);
-        }
-        calls.push(Call { name: name.to_owned(), id: Some(id.to_owned()), arguments });
-        rest = rest.trim_start();
-    }
-    if calls.is_empty() { Err(Flaw::Malformed) } else { Ok(calls) }
+        let arguments = json::object(before(rest, END).ok_or(Flaw::Cut)?)?;
+        Ok(Call { name: json::name(name)?, id: Some(id.to_owned()), arguments })
+    })
 }

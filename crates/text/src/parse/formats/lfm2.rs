@@ -10,7 +10,5 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["<|tool_call_end|>"]),
         read: |text, tools| if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls(text, tools) },
     }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

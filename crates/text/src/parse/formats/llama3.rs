@@ -10,9 +10,7 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("<|python_tag|>"), close: Close::Marks(&["<|eom_id|>", "<|eot_id|>"]), read },
         Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {

@@ -11,9 +11,7 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["</minimax:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
     }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 static TAGS: Tags = Tags {

@@ -7,9 +7,8 @@ pub(super) static FORMAT: Format = Format {
     name: "mistral",
     detect: |template| template.contains("[TOOL_CALLS]"),
     blocks: &[Block { open: Open::Mark("[TOOL_CALLS]"), close: Close::Brackets, read }],
-    silent: &[],
     within: &["[CALL_ID]", "[ARGS]"],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
@@ -23,9 +22,5 @@ fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
         Some((name, id)) => (name, Some(id.trim().to_owned())),
         None => (head, None),
     };
-    let name = name.trim();
-    if !json::is_name(name) {
-        return Err(Flaw::Malformed);
-    }
-    Ok(vec![Call { name: name.to_owned(), id, arguments: json::object(arguments)? }])
+    Ok(vec![Call { name: json::name(name.trim())?, id, arguments: json::object(arguments)? }])
 }

@@ -6,7 +6,5 @@ pub(super) static FORMAT: Format = Format {
     name: "nemotron",
     detect: |template| template.contains("<TOOLCALL>"),
     blocks: &[Block { open: Open::Mark("<TOOLCALL>"), close: Close::Marks(&["</TOOLCALL>"]), read: json::calls }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

@@ -6,7 +6,5 @@ pub(super) static FORMAT: Format = Format {
     name: "olmo3",
     detect: |template| template.contains("<function_calls>"),
     blocks: &[Block { open: Open::Mark("<function_calls>"), close: Close::Marks(&["</function_calls>"]), read: python::calls }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

@@ -9,7 +9,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("<|tool_call|>"), close: Close::Marks(&["<|/tool_call|>"]), read: json::calls },
         Block { open: Open::Mark("functools"), close: Close::Brackets, read: json::calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

@@ -10,7 +10,5 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
         Block { open: Open::Mark("<|python_start|>"), close: Close::Marks(&["<|python_end|>"]), read: python::bare_calls },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };

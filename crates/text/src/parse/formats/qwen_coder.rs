@@ -12,9 +12,7 @@ pub(super) static FORMAT: Format = Format {
         // The models at times forget the first tag.
         Block { open: Open::Mark("<function="), close: Close::Marks(&["</tool_call>"]), read: read_bare },
     ],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 pub(super) static TAGS: Tags = Tags {

@@ -11,9 +11,7 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["</seed:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
     }],
-    silent: &[],
-    within: &[],
-    reasoning: &[],
+    ..Format::PLAIN
 };
 
 /// As Qwen3-Coder's, without the line breaks.

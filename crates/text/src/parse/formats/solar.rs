@@ -1,6 +1,9 @@
 //! `<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`: Solar Open.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json, tagged::before};
+use super::super::{
+    Block, Call, Close, Flaw, Format, Open, Tools, json,
+    tagged::{before, each},
+};
 
 const BEGIN: &str = "<|tool_call:begin|>";
 const NAME: &str = "<|tool_call:name|>";
@@ -17,17 +20,10 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
-    let (mut rest, mut calls) = (text.trim(), Vec::new());
-    while !rest.is_empty() {
-        rest = rest.strip_prefix(BEGIN).ok_or(Flaw::Malformed)?;
-        let id = before(&mut rest, NAME).ok_or(Flaw::Cut)?.trim();
-        let name = before(&mut rest, ARGUMENTS).ok_or(Flaw::Cut)?.trim();
-        let arguments = json::object(before(&mut rest, END).ok_or(Flaw::Cut)?)?;
-        if !json::is_name(name) {
-            return Err(Flaw::Malformed);
-        }
-        calls.push(Call { name: name.to_owned(), id: Some(id.to_owned()).filter(|id| !id.is_empty()), arguments });
-        rest = rest.trim_start();
-    }
-    if calls.is_empty() { Err(Flaw::Malformed) } else { Ok(calls) }
+    each(text, BEGIN, |rest| {
+        let id = before(rest, NAME).ok_or(Flaw::Cut)?.trim();
+        let name = before(rest, ARGUMENTS).ok_or(Flaw::Cut)?.trim();
+        let arguments = json::object(before(rest, END).ok_or(Flaw::Cut)?)?;
+        Ok(Call { name: json::name(name)?, id: Some(id.to_owned()).filter(|id| !id.is_empty()), arguments })
+    })
 }
