@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An answer that is an error. Its message is written for whoever sent the request.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +150,7 @@ impl IntoResponse for ApiError {
 pub(crate) fn fresh_id(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let nanos = since_1970().as_nanos() as u64;
     format!("{prefix}{nanos:016x}{:08x}", count as u32)
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn fresh_id(prefix: &str) -> String {
 pub(crate) fn call_id() -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let nanos = since_1970().as_nanos() as u64;
     // An odd factor spreads what differs in the low digits over all of them.
     let mut rest = nanos.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
     let mut next = || {
@@ -171,7 +171,12 @@ pub(crate) fn call_id() -> String {
 
 /// Seconds since 1970.
 pub(crate) fn unix_time() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    since_1970().as_secs()
+}
+
+/// Zero where the clock stands before.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

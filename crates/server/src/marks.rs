@@ -19,8 +19,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn of(tokenizer: &Tokenizer) -> Self {
-        let ids = 0..u32::try_from(tokenizer.len()).unwrap_or(u32::MAX);
-        let names = ids.filter(|id| tokenizer.is_special(*id)).filter_map(|id| tokenizer.token_text(id));
+        let names = tokenizer.special_ids().filter_map(|id| tokenizer.token_text(id));
         // A mark of one character has no inside.
         let names: Vec<String> = names.filter(|name| name.chars().nth(1).is_some()).map(|name| name.into_owned()).collect();
         let finder = AhoCorasick::new(&names);
@@ -35,8 +34,8 @@ impl Marks {
     pub(crate) fn defuse(&self, messages: &mut Value) -> Result<Option<char>, AllBarriersUsed> {
         let Some(finder) = &self.finder else { return Ok(None) };
         let (mut has_marks, mut used) = (false, [false; 32]);
-        visit(messages, &mut |text| {
-            has_marks |= finder.is_match(text.as_str());
+        see(messages, &mut |text| {
+            has_marks |= finder.is_match(text);
             // The first byte of all noncharacters: few texts have it at all.
             if text.as_bytes().contains(&0xef) {
                 text.chars().filter(|c| BARRIERS.contains(c)).for_each(|c| used[c as usize - *BARRIERS.start() as usize] = true);
@@ -46,7 +45,7 @@ impl Marks {
             return Ok(None);
         }
         let barrier = BARRIERS.zip(used).find(|(_, used)| !used).map(|(c, _)| c).ok_or(AllBarriersUsed)?;
-        visit(messages, &mut |text| {
+        change(messages, &mut |text| {
             // Marks may overlap; each gets its own.
             let inside = |start: usize| start + text[start..].chars().next().map_or(0, char::len_utf8);
             let mut places: Vec<usize> = finder.find_overlapping_iter(text.as_str()).map(|found| inside(found.start())).collect();
@@ -107,18 +106,31 @@ impl Rendered {
     }
 }
 
-/// Calls `change` with every string, and the key of every member. The depth is bounded, as that of the request is.
-fn visit(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+/// Calls `each` with every string, and the key of every member: names of parameters are texts of strangers, too. The depth is bounded,
+/// as that of the request is.
+fn see(value: &Value, each: &mut impl FnMut(&str)) {
     match value {
-        Value::String(text) => change(text),
-        Value::Array(list) => list.iter_mut().for_each(|v| visit(v, change)),
-        // Names of parameters are texts of strangers, too.
+        Value::String(text) => each(text),
+        Value::Array(list) => list.iter().for_each(|v| see(v, each)),
+        Value::Object(map) => map.iter().for_each(|(key, v)| {
+            each(key);
+            see(v, each);
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// As [`see`], and what `each` does to them takes their place.
+fn change(value: &mut Value, each: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(list) => list.iter_mut().for_each(|v| change(v, each)),
         Value::Object(map) => {
             *map = std::mem::take(map)
                 .into_iter()
                 .map(|(mut key, mut value)| {
-                    change(&mut key);
-                    visit(&mut value, change);
+                    each(&mut key);
+                    change(&mut value, each);
                     (key, value)
                 })
                 .collect();

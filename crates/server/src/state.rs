@@ -78,8 +78,7 @@ pub(crate) struct Reading {
 impl Reading {
     fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
         let output = Output::of(&template.map(|t| t.sources().collect::<Vec<_>>().join("\n")).unwrap_or_default());
-        let special = (0..u32::try_from(tokenizer.len()).unwrap_or(u32::MAX)).filter(|id| tokenizer.is_special(*id));
-        let shown = special.filter(|id| tokenizer.token_text(*id).is_some_and(|text| output.needs(&text))).collect();
+        let shown = tokenizer.special_ids().filter(|id| tokenizer.token_text(*id).is_some_and(|text| output.needs(&text))).collect();
         Self { output, shown }
     }
 }

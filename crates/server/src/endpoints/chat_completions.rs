@@ -20,18 +20,18 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (model, Parsed { request, n, streaming, parser }) = prepare(&app, body, parse).await?;
+    let (model, Parsed { request, n, streaming, reader }) = prepare(&app, body, parse).await?;
     let (logprobs, tokenizer) = (request.logprobs.is_some(), model.engine.tokenizer().clone());
     let object = if streaming.is_some() { "chat.completion.chunk" } else { "chat.completion" };
     let head = Head::new("chatcmpl-", object, &app.options.model);
     let generation = Generation::submit(&model.engine, params::repeat(request, n), "messages")?;
     match streaming {
         Some(Streaming { include_usage }) => {
-            let choices = vec![Reader { parser, calls: 0 }; n];
+            let choices = vec![reader; n];
             let writer = Writer { head, tokenizer, choices, logprobs, include_usage, usage: Usage::default() };
             Ok(sse::respond(generation.begin().await?, writer))
         }
-        None => Ok(whole(&head, &tokenizer, logprobs, parser.as_ref(), generation.collect().await?)),
+        None => Ok(whole(&head, &tokenizer, logprobs, &reader, generation.collect().await?)),
     }
 }
 
@@ -39,8 +39,8 @@ struct Parsed {
     request: Request,
     n: usize,
     streaming: Option<Streaming>,
-    /// Takes the answer apart, if there is anything to be looked for in it.
-    parser: Option<Parser>,
+    /// Of a choice that has not begun.
+    reader: Reader,
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
@@ -62,7 +62,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
         request.shown = model.reading.shown.clone();
     }
     request.prompt = prompt.rendered.tokens(model.engine.tokenizer());
-    Ok(Parsed { request, n, streaming, parser })
+    Ok(Parsed { request, n, streaming, reader: Reader { parser, calls: 0 } })
 }
 
 /// `logprobs: true`, with `top_logprobs` alternatives.
@@ -128,30 +128,18 @@ struct Function {
     arguments: String,
 }
 
-impl ToolCall {
-    fn begin(name: String, id: Option<String>) -> Self {
-        let function = Function { name: Some(name), arguments: String::new() };
-        Self { index: None, id: Some(id.unwrap_or_else(call_id)), kind: Some("function"), function }
-    }
-}
-
 impl Message {
-    fn of(text: String, parser: Option<&Parser>) -> Self {
-        let Some(mut parser) = parser.cloned() else {
-            return Self { role: "assistant", content: Some(text), reasoning_content: None, tool_calls: Vec::new() };
-        };
+    /// What the deltas of a whole answer add up to.
+    fn of(deltas: Vec<Delta>) -> Self {
         let (mut content, mut reasoning, mut tool_calls) = (String::new(), String::new(), Vec::<ToolCall>::new());
-        for event in parser.push(&text).into_iter().chain(parser.finish()) {
-            match event {
-                parse::Event::Content(text) => content.push_str(&text),
-                parse::Event::Reasoning(text) => reasoning.push_str(&text),
-                parse::Event::ToolCallStart { name, id } => tool_calls.push(ToolCall::begin(name, id)),
-                parse::Event::ToolArguments(text) => {
-                    if let Some(call) = tool_calls.last_mut() {
-                        call.function.arguments.push_str(&text);
-                    }
+        for delta in deltas {
+            content.push_str(&delta.content.unwrap_or_default());
+            reasoning.push_str(&delta.reasoning_content.unwrap_or_default());
+            for part in delta.tool_calls.into_iter().flatten() {
+                match tool_calls.last_mut() {
+                    Some(call) if part.id.is_none() => call.function.arguments.push_str(&part.function.arguments),
+                    _ => tool_calls.push(ToolCall { index: None, ..part }),
                 }
-                parse::Event::ToolCallEnd => {}
             }
         }
         let content = Some(content).filter(|text| !text.is_empty() || tool_calls.is_empty());
@@ -188,14 +176,14 @@ fn describe<'a>(tokenizer: &Tokenizer, tokens: impl IntoIterator<Item = &'a Toke
     Logprobs { content, refusal: None }
 }
 
-fn whole(head: &Head, tokenizer: &Tokenizer, logprobs: bool, parser: Option<&Parser>, choices: Vec<Choice>) -> Response {
+fn whole(head: &Head, tokenizer: &Tokenizer, logprobs: bool, reader: &Reader, choices: Vec<Choice>) -> Response {
     let mut usage = Usage::default();
     let timings = choices.first().map(|c| Timings::of(&c.finish));
     let mut out = Vec::with_capacity(choices.len());
     for (index, choice) in choices.into_iter().enumerate() {
         usage.add(&choice.finish, index == 0);
         let logprobs = logprobs.then(|| describe(tokenizer, &choice.tokens));
-        let message = Message::of(choice.text, parser);
+        let message = Message::of(reader.clone().read(choice.text, true));
         let finish_reason = reason(&choice.finish, message.tool_calls.len());
         out.push(WholeChoice { index, message, logprobs, finish_reason });
     }
@@ -223,6 +211,7 @@ impl Delta {
 /// What one choice has come to.
 #[derive(Clone)]
 struct Reader {
+    /// Takes the answer apart, if there is anything to be looked for in it.
     parser: Option<Parser>,
     calls: usize,
 }
@@ -250,7 +239,8 @@ impl Reader {
                 }
                 parse::Event::ToolCallStart { name, id } => {
                     self.calls += 1;
-                    ToolCall::begin(name, id)
+                    let function = Function { name: Some(name), arguments: String::new() };
+                    ToolCall { id: Some(id.unwrap_or_else(call_id)), kind: Some("function"), function, ..ToolCall::default() }
                 }
                 parse::Event::ToolArguments(arguments) => ToolCall { function: Function { name: None, arguments }, ..ToolCall::default() },
                 parse::Event::ToolCallEnd => continue,

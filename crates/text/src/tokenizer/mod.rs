@@ -203,6 +203,11 @@ impl Tokenizer {
         self.flags.get(id as usize).is_some_and(|f| f & SPECIAL != 0)
     }
 
+    /// The ids of all tokens that are structure.
+    pub fn special_ids(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.flags).filter(|(_, flags)| **flags & SPECIAL != 0).map(|(id, _)| id)
+    }
+
     /// The token that begins a text, where the vocabulary names one (whether or not texts should begin with it).
     pub fn bos(&self) -> Option<u32> {
         self.bos
