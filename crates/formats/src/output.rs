@@ -4,19 +4,32 @@ use crate::{Error, Result, bytes::quote};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{BufWriter, ErrorKind, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
-/// A file that is written beside its final place and moved there when complete. Dropped before, it leaves nothing behind.
+/// A file that gets its name when it is complete. Dropped before, or with its process killed, it leaves nothing behind.
 ///
 /// A pipe or device that is at `path` already (`/dev/stdout`) is written directly.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
-    /// Where the bytes go until [`Self::finish`]; `None` when `path` is written directly.
-    partial: Option<PathBuf>,
+    place: Place,
     file: Option<BufWriter<File>>,
+}
+
+/// Where the bytes are until [`Output::finish`].
+#[derive(Debug)]
+enum Place {
+    /// At the path itself.
+    Direct,
+    /// On the disk of this file, in a file that has no name yet (`O_TMPFILE`): the kernel takes it away when nobody holds it.
+    Unnamed(PathBuf),
+    /// In this file, where the file system has no unnamed ones. A killed process leaves it there.
+    Named(PathBuf),
 }
 
 impl Output {
@@ -26,7 +39,7 @@ impl Output {
             Ok(meta) if meta.is_dir() => return Err(Error::invalid(path, "is a folder; a file is to be written here")),
             Ok(meta) if !meta.is_file() => {
                 let file = OpenOptions::new().write(true).open(path).map_err(Error::io(path))?;
-                return Ok(Self { path: path.to_path_buf(), partial: None, file: Some(buffered(file)) });
+                return Ok(Self { path: path.to_path_buf(), place: Place::Direct, file: Some(buffered(file)) });
             }
             _ => {}
         }
@@ -37,8 +50,14 @@ impl Output {
         hidden.push(name);
         hidden.push(".partial");
         let partial = real.with_file_name(hidden);
-        let file = claim(&partial)?;
-        let out = Self { path: real, partial: Some(partial), file: Some(buffered(file)) };
+        let (place, file) = match unnamed(&real) {
+            Some(file) => (Place::Unnamed(partial), file),
+            None => {
+                let file = claim(&partial)?;
+                (Place::Named(partial), file)
+            }
+        };
+        let out = Self { path: real, place, file: Some(buffered(file)) };
         out.reserve(size)?;
         Ok(out)
     }
@@ -80,13 +99,17 @@ impl Output {
     /// Makes the file durable and moves it to its place.
     pub(crate) fn finish(mut self) -> Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
-        let direct = self.partial.is_none();
-        let done = file.into_inner().map_err(|e| e.into_error()).and_then(|f| if direct { Ok(()) } else { f.sync_all() });
-        done.map_err(|e| self.fault(e, 0))?;
-        if let Some(partial) = &self.partial {
-            fs::rename(partial, &self.path).map_err(Error::io(&self.path))?;
-            self.partial = None;
+        let file = file.into_inner().map_err(|e| self.fault(e.into_error(), 0))?;
+        let partial = match &self.place {
+            Place::Direct => return Ok(()),
+            Place::Unnamed(partial) | Place::Named(partial) => partial,
+        };
+        file.sync_all().map_err(|e| self.fault(e, 0))?;
+        if let Place::Unnamed(partial) = &self.place {
+            name(&file, partial)?;
         }
+        fs::rename(partial, &self.path).map_err(Error::io(&self.path))?;
+        self.place = Place::Direct;
         Ok(())
     }
 }
@@ -103,11 +126,33 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if let Some(partial) = &self.partial {
+        if let Place::Named(partial) = &self.place {
             // Nothing to do about a failure: the file is hidden and named as partial.
             let _ = fs::remove_file(partial);
         }
     }
+}
+
+/// A file without a name on the disk of `near`; `None` where its file system, or its folder, has none.
+fn unnamed(near: &Path) -> Option<File> {
+    let folder = near.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder).ok()?;
+    // Without /proc it could not be named later.
+    fs::symlink_metadata(link_of(&file)).is_ok().then_some(file)
+}
+
+/// Gives a file without a name the name `path`, which a killed process may have left there.
+fn name(file: &File, path: &Path) -> Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io(path)(e)),
+        _ => {}
+    }
+    linkat(CWD, link_of(file), CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(|e| Error::io(path)(e.into()))
+}
+
+fn link_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Opens `partial`, empty, and for this process alone. What a killed process left there is overwritten.
@@ -198,5 +243,49 @@ impl DataWriter {
             return Err(Error::invalid(self.out.path(), text));
         }
         self.out.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+    }
+
+    #[test]
+    fn a_file_has_no_name_until_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x");
+        let mut out = Output::create(&path, 5).expect("room");
+        if !matches!(out.place, Place::Unnamed(_)) {
+            panic!("{} has no unnamed files: TMPDIR has to lie on a disk that has", folder.path().display());
+        }
+        out.write(b"whole").expect("room");
+        assert_eq!(names(folder.path()), [""; 0]);
+        // What a killed process left on another file system, or with an older kernel.
+        fs::write(folder.path().join(".x.partial"), "old").expect("room");
+        out.finish().expect("room");
+        assert_eq!(names(folder.path()), ["x"]);
+        assert_eq!(fs::read(&path).expect("a file"), b"whole");
+    }
+
+    #[test]
+    fn a_named_partial_file_is_for_one_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let partial = folder.path().join(".x.partial");
+        fs::write(&partial, [7; 5000]).expect("room");
+        let file = claim(&partial).expect("nobody has it");
+        assert_eq!(file.metadata().expect("a file").len(), 0, "what a killed process left is overwritten");
+        let text = claim(&partial).expect_err("it is held").to_string();
+        assert!(text.contains(".x.partial: is being written by another process"), "{text}");
+        let mut out = Output { path: folder.path().join("x"), place: Place::Named(partial.clone()), file: Some(buffered(file)) };
+        out.write(b"whole").expect("room");
+        out.finish().expect("room");
+        assert_eq!(names(folder.path()), ["x"]);
+        let file = claim(&partial).expect("nobody has it");
+        drop(Output { path: folder.path().join("x"), place: Place::Named(partial), file: Some(buffered(file)) });
+        assert_eq!(names(folder.path()), ["x"], "dropped, it leaves nothing behind");
     }
 }

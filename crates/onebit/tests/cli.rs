@@ -232,9 +232,9 @@ fn rotated_files_run() {
     assert!(o.status.code() == Some(2) && said(&o).contains("rotated already"), "{}", said(&o));
 }
 
-/// A model with one NaN is refused where that was asked for, by tensor and block.
+/// A model with one NaN is refused where that was asked for, by tensor and block; where not, what it computes is.
 #[test]
-fn broken_tensors_are_refused_at_load() {
+fn broken_tensors_are_refused_at_load_and_what_they_compute_always() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("m.gguf");
     assert!(run(&["convert", path(&fixture()), path(&model)]).status.success());
@@ -242,11 +242,13 @@ fn broken_tensors_are_refused_at_load() {
     let at = bytes.len() - 64;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&model, bytes).unwrap();
-    for args in [["logits", "--ids", "1", "-o", "/dev/null"], ["bench", "-p", "4", "-n", "2"]] {
+    for args in [["logits", "--ids", "1", "-o", "/dev/null"], ["bench", "-p", "4", "-n", "0"], ["bench", "-p", "0", "-n", "2"]] {
         let (command, rest) = args.split_first().unwrap();
         let o = run(&[&[*command, path(&model), "--check-tensors"], rest].concat());
         assert!(o.status.code() == Some(2), "{command}: {:?} {}", o.status, said(&o));
         assert!(said(&o).contains("m.gguf: tensor `") && said(&o).contains("NaN, the first is block"), "{command}: {}", said(&o));
+        let o = run(&[&[*command, path(&model)], rest].concat());
+        assert!(o.status.code() == Some(1) && said(&o).contains("the model gave NaN as the logit"), "{command}: {}", said(&o));
     }
 }
 

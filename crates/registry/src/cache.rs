@@ -21,6 +21,7 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    recheck: bool,
 }
 
 /// A model in the cache.
@@ -57,7 +58,13 @@ impl Cache {
 
     /// A cache in this folder.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), recheck: false }
+    }
+
+    /// The same cache, trusting nothing: what is there is hashed when it is asked for, and fetched anew where it is damaged.
+    #[must_use]
+    pub fn rechecking(self) -> Self {
+        Self { recheck: true, ..self }
     }
 
     /// The folder.
@@ -76,7 +83,7 @@ impl Cache {
         for file in &variant.files {
             let wanted = Wanted { name: &file.name, size: file.size, sha256: Some(&file.sha256) };
             let path = self.obtain(&entry.name, &variant.name, &wanted, observer, &mut |part, found| {
-                if let Some(there) = elsewhere(file, settings) {
+                if let Some(there) = elsewhere(file, settings).filter(|there| self.sound(there, observer)) {
                     observer.note(&format!("{} is in {} already", file.name, there.display()));
                     return Ok(Some(there));
                 }
@@ -100,7 +107,7 @@ impl Cache {
     ) -> Result<PathBuf> {
         let model = self.model(id);
         let link = model.join("snapshots").join(snapshot).join(wanted.name);
-        if fs::metadata(&link).is_ok_and(|m| m.len() == wanted.size) {
+        if fs::metadata(&link).is_ok_and(|m| m.len() == wanted.size) && self.sound(&link, observer) {
             return Ok(link);
         }
         let blobs = model.join("blobs");
@@ -112,7 +119,8 @@ impl Cache {
             observer.note(&format!("{} is being fetched by another process: waiting for it", wanted.name));
         }
         lock.lock().map_err(Error::io(&lock_path))?;
-        let blob = wanted.sha256.map(|sha| blobs.join(sha)).filter(|b| fs::metadata(b).is_ok_and(|m| m.len() == wanted.size));
+        let there = |b: &PathBuf| fs::metadata(b).is_ok_and(|m| m.len() == wanted.size) && self.sound(b, observer);
+        let blob = wanted.sha256.map(|sha| blobs.join(sha)).filter(there);
         let target = match blob {
             Some(blob) => blob,
             None => {
@@ -135,6 +143,23 @@ impl Cache {
         make_link(&target, &link, &model)?;
         let _ = fs::remove_file(&lock_path);
         Ok(link)
+    }
+
+    /// Whether the blob that `path` is, or links to, still has the sha256 that it is named by; always so unless the cache is
+    /// [`Self::rechecking`]. A damaged blob of this cache is removed.
+    fn sound(&self, path: &Path, observer: &dyn Observer) -> bool {
+        let Some(blob) = path.canonicalize().ok().filter(|_| self.recheck) else { return true };
+        let name = file_name(&blob);
+        // The Hub's own cache names small files by other hashes.
+        if name.len() != 64 || download::sha256(&blob).is_ok_and(|sha| sha == name) {
+            return true;
+        }
+        observer.note(&format!("{} is damaged", path.display()));
+        if self.root.canonicalize().is_ok_and(|root| blob.starts_with(root)) {
+            // Where it cannot be removed, what is fetched replaces it.
+            let _ = fs::remove_file(&blob);
+        }
+        false
     }
 
     /// Everything in the cache.

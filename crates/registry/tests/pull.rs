@@ -223,6 +223,36 @@ fn the_hubs_own_cache_is_used_in_place() {
     assert_eq!(fs::canonicalize(path).unwrap(), fs::canonicalize(theirs.join(SHA_300K)).unwrap());
 }
 
+/// Damage that leaves the size as it was is found where somebody asks for it, and mended.
+#[test]
+fn rechecking_finds_damage_and_mends_it() {
+    let (address, log) = server(vec![("m.gguf", bytes(300_000))], vec![]);
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    let entry = entry("m.gguf", 300_000, SHA_300K);
+    let pull = |cache: &Cache, watch: &dyn Observer| cache.pull_variant(&entry, &entry.variants[0], &settings(&address), watch).unwrap();
+    let path = pull(&cache, &Silent);
+    let checked = cache.clone().rechecking();
+    pull(&checked, &Silent);
+    assert_eq!(log.lock().unwrap().len(), 1, "what is sound is not fetched again");
+    fs::write(fs::canonicalize(&path).unwrap(), vec![0; 300_000]).unwrap();
+    pull(&cache, &Silent);
+    assert_eq!(log.lock().unwrap().len(), 1, "sizes alone are compared otherwise");
+    let notes = Notes::default();
+    assert_eq!(pull(&checked, &notes), path);
+    assert_eq!((log.lock().unwrap().len(), fs::read(&path).unwrap() == bytes(300_000)), (2, true));
+    assert!(notes.0.borrow().iter().any(|n| n.ends_with("m.gguf is damaged")), "{:?}", notes.0);
+    // The same in a cache that is not ours: it is left alone, and not used.
+    let hub = tempfile::tempdir().unwrap();
+    let blobs = hub.path().join("models--a--b").join("blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    fs::write(blobs.join(SHA_300K), vec![0; 300_000]).unwrap();
+    let fresh = tempfile::tempdir().unwrap();
+    let settings = Settings { hub_cache: Some(hub.path().into()), ..settings(&address) };
+    let path = Cache::at(fresh.path()).rechecking().pull_variant(&entry, &entry.variants[0], &settings, &Silent).unwrap();
+    assert!(fs::read(&path).unwrap() == bytes(300_000) && blobs.join(SHA_300K).exists());
+}
+
 #[test]
 fn repositories_are_described_chosen_from_and_remembered() {
     let files = vec![("config.json", bytes(10)), ("model.safetensors", bytes(5000)), ("README.md", bytes(3))];

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use onebit_engine::{Finish, FinishReason, Logprobs, TokenLogprob};
 use onebit_text::Tokenizer;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ pub(crate) fn finite(logprob: f32) -> f32 {
 pub(crate) struct TextLogprobs {
     tokens: Vec<String>,
     token_logprobs: Vec<Option<f32>>,
-    top_logprobs: Vec<Option<serde_json::Map<String, serde_json::Value>>>,
+    top_logprobs: Vec<Option<Alternatives>>,
     text_offset: Vec<usize>,
 }
 
@@ -194,15 +194,28 @@ impl TextLogprobs {
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, logprobs: Option<&Logprobs>, offset: usize) -> usize {
         self.tokens.push(name(tokenizer, id));
         self.token_logprobs.push(logprobs.map(|l| finite(l.logprob)));
-        self.top_logprobs.push(logprobs.filter(|l| !l.top.is_empty()).map(|l| alternatives(tokenizer, &l.top)));
+        self.top_logprobs.push(logprobs.filter(|l| !l.top.is_empty()).map(|l| Alternatives::new(tokenizer, id, l)));
         self.text_offset.push(offset);
         // Counts the bytes that begin a character.
         offset + token_bytes(tokenizer, id).iter().filter(|b| **b & 0xc0 != 0x80).count()
     }
 }
 
-fn alternatives(tokenizer: &Tokenizer, top: &[TokenLogprob]) -> serde_json::Map<String, serde_json::Value> {
-    top.iter().map(|t| (name(tokenizer, t.id), finite(t.logprob).into())).collect()
+/// The most probable tokens, and the chosen one where it is not among them, as OpenAI has it: an object in this order.
+#[derive(Clone, Debug)]
+struct Alternatives(Vec<(String, f32)>);
+
+impl Alternatives {
+    fn new(tokenizer: &Tokenizer, id: u32, logprobs: &Logprobs) -> Self {
+        let chosen = Some(TokenLogprob { id, logprob: logprobs.logprob }).filter(|_| logprobs.top.iter().all(|t| t.id != id));
+        Self(logprobs.top.iter().chain(&chosen).map(|t| (name(tokenizer, t.id), finite(t.logprob))).collect())
+    }
+}
+
+impl Serialize for Alternatives {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, logprob)| (name, logprob)))
+    }
 }
 
 fn name(tokenizer: &Tokenizer, id: u32) -> String {

@@ -243,9 +243,11 @@ fn draw(candidates: &[Candidate], unit: f64) -> Option<Candidate> {
     chosen
 }
 
-/// The greatest of a row of logits; a row with anything that is not finite is an error that names the first such token.
-/// `position` is where the row is in its sequence.
-pub(crate) fn check(logits: &[f32], position: usize) -> Result<f32, EngineError> {
+/// The greatest of a row of logits. `position` is where the row is in its sequence.
+///
+/// # Errors
+/// A row with anything that is not finite; the error names the first such token.
+pub fn check(logits: &[f32], position: usize) -> Result<f32, EngineError> {
     softmax::finite_max(logits).ok_or_else(|| {
         let (token, value) = logits.iter().enumerate().find(|(_, l)| !l.is_finite()).map_or((0, f32::NAN), |(i, l)| (i as u32, *l));
         EngineError::Logits { token, position, value: value.to_string() }

@@ -4,6 +4,7 @@ use crate::{
     progress,
 };
 use clap::ValueEnum;
+use onebit_engine::sampler;
 use onebit_plan::{ActivationKind, Batch, Executable, Limits, Span};
 use serde::Serialize;
 use std::{io::Write, time::Instant};
@@ -171,8 +172,12 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
         for tokens in ids.chunks(limits.batch) {
             let outputs = usize::from(start + tokens.len() == to);
             let span = Span { len: tokens.len(), start, pages: &pages[sequence], slot: sequence as u32, outputs };
-            executable.step(&Batch { tokens, spans: &[span] })?;
+            let logits = executable.step(&Batch { tokens, spans: &[span] })?;
             start += tokens.len();
+            if outputs > 0 {
+                // A model that computes nonsense is not fast.
+                sampler::check(logits, start - 1)?;
+            }
         }
         Ok(())
     };
@@ -180,14 +185,18 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
         read(executable, sequence, 0, shape.depth)?;
     }
     let begin = Instant::now();
+    let end = shape.depth + shape.tokens;
     if shape.prompt {
-        read(executable, 0, shape.depth, shape.depth + shape.tokens)?;
+        read(executable, 0, shape.depth, end)?;
     } else {
-        for i in shape.depth..shape.depth + shape.tokens {
+        for i in shape.depth..end {
             let tokens: Vec<u32> = (0..shape.sequences).map(|s| token(i, s)).collect();
             let spans: Vec<Span<'_>> =
                 pages.iter().enumerate().map(|(s, p)| Span { len: 1, start: i, pages: p, slot: s as u32, outputs: 1 }).collect();
-            executable.step(&Batch { tokens: &tokens, spans: &spans })?;
+            let logits = executable.step(&Batch { tokens: &tokens, spans: &spans })?;
+            if i + 1 == end {
+                sampler::check(&logits[..vocabulary], i)?;
+            }
         }
     }
     Ok((shape.tokens * shape.sequences) as f64 / begin.elapsed().as_secs_f64())

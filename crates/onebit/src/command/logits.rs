@@ -3,12 +3,15 @@ use crate::{
     failure::Usage,
     open::{self, DeviceArgs},
 };
+use onebit_engine::sampler;
 use onebit_formats::npy;
 use onebit_plan::{Batch, Limits, Span};
 use onebit_text::{Encode, Tokenizer};
 use std::path::PathBuf;
 
 /// Write the logits of every position of a prompt, as a NumPy file: a tool for checking
+///
+/// Fails after writing them where any is not finite.
 #[derive(clap::Args)]
 pub(crate) struct Logits {
     /// The model
@@ -60,10 +63,17 @@ impl Logits {
         let mut executable = open::executable(model, &self.device, &limits, loudness)?;
         let pages: Vec<u32> = (0..limits.pages as u32).collect();
         let mut file = npy::Writer::create(&self.output, &[ids.len(), vocabulary])?;
+        let mut sound = Ok(0.0);
         for (i, tokens) in ids.chunks(chunk).enumerate() {
             let span = Span { len: tokens.len(), start: i * chunk, pages: &pages, slot: 0, outputs: tokens.len() };
-            file.write(executable.step(&Batch { tokens, spans: &[span] })?)?;
+            let logits = executable.step(&Batch { tokens, spans: &[span] })?;
+            for (row, position) in logits.chunks_exact(vocabulary).zip(i * chunk..) {
+                sound = sound.and_then(|_| sampler::check(row, position));
+            }
+            file.write(logits)?;
         }
-        Ok(file.finish()?)
+        file.finish()?;
+        sound?;
+        Ok(())
     }
 }

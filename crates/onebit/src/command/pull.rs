@@ -1,4 +1,5 @@
-use crate::{Loudness, open};
+use crate::{Loudness, progress};
+use onebit_registry::{Cache, Reference, Settings};
 use std::io::Write;
 
 /// Fetch a model into the cache, or take a broken download up again
@@ -8,11 +9,16 @@ use std::io::Write;
 pub(crate) struct Pull {
     /// A name from `1bit list`, or `hf:owner/name[:file or quantization]`
     model: String,
+    /// Compute the sha256 of what is in the cache, too, and fetch damaged files anew
+    #[arg(long)]
+    check: bool,
 }
 
 impl Pull {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
-        let path = open::obtain(&self.model, loudness)?;
+        let cache = Cache::from_env()?;
+        let cache = if self.check { cache.rechecking() } else { cache };
+        let path = Reference::parse(&self.model)?.obtain(&Settings::from_env(), &cache, &progress::Downloads::new(loudness))?;
         writeln!(std::io::stdout(), "{}", path.display())?;
         Ok(())
     }

@@ -54,9 +54,11 @@ fn logprobs_with_and_without_echo() {
     assert_eq!((&echoed["token_logprobs"][0], &echoed["top_logprobs"][0]), (&Value::Null, &Value::Null));
     let tail: Vec<Value> = echoed["token_logprobs"].as_array().expect("a list")[2..].to_vec();
     assert_eq!(json!(tail), plain["token_logprobs"]);
-    // `a` does not follow `x`, so its own logprob is not among the alternatives' best.
+    // `a` does not follow `x`, so it is not among the most probable: it comes in addition.
     assert!(echoed["token_logprobs"][1].as_f64().expect("a number") < -9.0, "{echoed}");
-    assert_eq!(echoed["top_logprobs"][1].as_object().expect("a map").len(), 2);
+    let alternatives = echoed["top_logprobs"][1].as_object().expect("a map");
+    assert_eq!((alternatives.len(), &alternatives["a"]), (3, &echoed["token_logprobs"][1]));
+    assert_eq!(plain["top_logprobs"][0].as_object().expect("a map").len(), 2, "`b` is the most probable itself");
     assert!(echoed["top_logprobs"][1]["y"].as_f64().expect("a number") > -0.1);
     // What lm-eval asks for: only the prompt's own.
     let only = logprobs(json!({ "prompt": "xa", "logprobs": 1, "echo": true, "max_tokens": 0 }));
