@@ -26,7 +26,7 @@ fn sums(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize) -> Out
 
 #[test]
 fn agrees_with_the_reference_whatever_the_chunks_and_threads() -> Outcome {
-    for name in ["llama", "qwen3_moe", "qwen3_5_text"] {
+    for name in ["llama", "qwen3_moe", "qwen3_5_text", "jetmoe"] {
         let Some(folder) = check::folder(name) else { return Ok(()) };
         let model = onebit_models::load(&Checkpoint::open(&folder)?)?;
         let tokens = Expected::open(&folder)?.long;
@@ -34,7 +34,7 @@ fn agrees_with_the_reference_whatever_the_chunks_and_threads() -> Outcome {
         let ours = sums(&Cpu::new(Some(3)).watching(), &model, &tokens, tokens.len())?;
         assert_eq!(sums(&Cpu::new(Some(1)).watching(), &model, &tokens, 5)?, ours, "{name}");
         assert_eq!(ours.keys().collect::<Vec<_>>(), reference.keys().collect::<Vec<_>>());
-        let matrices = model.plan.ops.iter().filter(|op| ["linear", "experts"].contains(&op.name())).count();
+        let matrices = model.plan.ops.iter().filter(|op| ["linear", "chosen_linear", "experts"].contains(&op.name())).count();
         assert!(ours.len() >= matrices, "{name}: {} of {matrices}", ours.len());
         for (weight, a) in &ours {
             let b = &reference[weight];

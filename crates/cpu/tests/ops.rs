@@ -360,6 +360,21 @@ fn products_of_heads() -> Outcome {
 }
 
 #[test]
+fn products_of_chosen_experts() -> Outcome {
+    for (experts, choices, inner) in [(4, 2, 40), (3, 3, 16), (6, 1, 33)] {
+        agrees(&format!("{choices} of {experts} experts of {inner}"), 48, &[], (40, 5), |g, x| {
+            let logits = g.linear(x, "logits", experts);
+            let route = g.route(logits, Route { normalize: true, ..Route::new(choices, Score::Softmax) });
+            let y = g.chosen_linear(x, route, "a", experts, inner);
+            let y = g.apply(y, Function::Silu);
+            let y = g.chosen_sum(y, route, "b", experts, 48);
+            g.add(x, y)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn routers_and_experts() -> Outcome {
     let plain = |inner| ExpertsSpec::new(8, inner, Function::Silu);
     let gating = Gating { f: Function::QuickGelu, limit: Some(0.7), offset: 1.0 };

@@ -4,9 +4,9 @@ use onebit_plan::{
     Attention, Binary, Experts, Function, GatedDelta, Groups, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs,
     State, StateId, Value, ValueInfo, Weigh, WeightId, WeightInfo,
     ops::{
-        ApplyRope, BlockLinear, CausalConv, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning, Linear, Lookup,
-        NgramEmbed, NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid, Slice, SparseAttention,
-        Sum, Taps, Transpose, WeightedBinary, Wkv,
+        ApplyRope, BlockLinear, CausalConv, ChosenLinear, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning,
+        Linear, Lookup, NgramEmbed, NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid, Slice,
+        SparseAttention, Sum, Taps, Transpose, WeightedBinary, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -471,6 +471,30 @@ fn mixtures() {
         ("should have three dimensions", mixture(2, Kind::Route, &[20, 8], down)),
         ("asks for [4, 8, 5]", mixture(2, Kind::Route, up, &[4, 8, 4])),
         ("asks for [4, 5, 8]", mixture(2, Kind::Route, &[4, 5, 7], down)),
+    ]);
+}
+
+#[test]
+fn products_of_chosen_experts() {
+    let product = |x: usize, shape: &[usize], width: usize| {
+        Build::with(width, |b, out| {
+            let (logits, weight) = (b.value(4), b.weight(&[4, 8]));
+            b.op(Linear { x: X, weight, bias: None, out: logits });
+            let route = b.value_of(2, Rows::Tokens, Kind::Route);
+            b.op(Op::Route(Route { logits, out: route, ..Route::new(2, Score::Softmax) }));
+            let (from, weight) = (b.value(x), b.weight(&[x, 8]));
+            b.op(Linear { x: X, weight, bias: None, out: from });
+            let weight = b.weight(shape);
+            ChosenLinear { x: from, route, weight, weighted: true, out }
+        })
+    };
+    hold(&[
+        ("", product(7, &[4, 5, 7], 10)),
+        ("", product(14, &[4, 5, 7], 10)),
+        ("x is 13 wide, but should be 14", product(13, &[4, 5, 7], 10)),
+        ("the output is 9 wide, but should be 10", product(7, &[4, 5, 7], 9)),
+        ("should have three dimensions", product(7, &[20, 7], 10)),
+        ("among 4 experts, but there are matrices of 3", product(7, &[3, 5, 7], 10)),
     ]);
 }
 

@@ -31,7 +31,10 @@ pub fn folder(name: &str) -> Option<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let given = std::env::var_os("ONEBIT_SHARED").map(|p| PathBuf::from(p).join("fixtures/data"));
     let places = [crates.join("models/tests/data"), crates.join("../../shared/fixtures/data")];
-    let found = given.iter().chain(&places).map(|p| p.join(name)).find(|p| p.join("expected.safetensors").is_file());
+    // Some names have dashes, which a name in Rust cannot have.
+    let names = [name.to_string(), name.replace('_', "-")];
+    let folders = given.iter().chain(&places).flat_map(|p| names.iter().map(|name| p.join(name)));
+    let found = { folders }.find(|p| p.join("expected.safetensors").is_file());
     if found.is_none() {
         eprintln!("SKIPPED: no fixture `{name}`; set ONEBIT_SHARED to the folder that holds fixtures/data");
     }

@@ -234,6 +234,18 @@ impl Interpreter {
                 let runs = self.plan.weight(l.weight).shape[0];
                 each(l.x, &|x| ops::block_linear(self.weight(l.weight), self.optional(l.bias), runs, l.transposed, x))
             }
+            Op::ChosenLinear(l) => {
+                let &[count, _, from] = &self.plan.weight(l.weight).shape[..] else { unreachable!("the plan was validated") };
+                let one =
+                    |(x, chosen): (&Vec<f32>, &Vec<Choice>)| ops::chosen_linear(self.weight(l.weight), from, count, l.weighted, x, chosen);
+                let out = of(l.x).iter().zip(choices(l.route)).map(one).collect();
+                for (x, chosen) in of(l.x).iter().zip(choices(l.route)) {
+                    for (c, (expert, _)) in chosen.iter().enumerate() {
+                        self.see(l.weight, *expert, if x.len() == from { x } else { &x[c * from..(c + 1) * from] });
+                    }
+                }
+                out
+            }
             Op::Sum(s) => each(s.x, &|x| ops::sum(x, s.groups, s.count)),
             Op::NgramEmbed(e) => {
                 let width = self.plan.value(e.out).width / e.heads.len();

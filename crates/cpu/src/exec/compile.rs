@@ -20,6 +20,7 @@ use crate::{
         binary::{Pairwise, Scale, Weighted},
         block_linear::{BlockLinear, FillBlocks, Transposed},
         causal_conv::{self, CausalConv},
+        chosen_linear::{self, ChosenLinear},
         clamp::Clamp,
         concat::Concat,
         elementwise::Elementwise,
@@ -176,6 +177,18 @@ pub(crate) fn attention_sizes(plan: &Plan, limits: &Limits) -> Option<attention:
 /// Bytes that attention over chosen positions works in.
 pub(crate) fn chosen_bytes(plan: &Plan, threads: usize) -> usize {
     let bytes = |op: &Op| if let Op::SparseAttention(a) = op { attention::Room::bytes(threads, a, plan.value(a.only).width) } else { 0 };
+    plan.ops.iter().map(bytes).fold(0, usize::saturating_add)
+}
+
+/// Bytes that products with chosen experts work in.
+pub(crate) fn chosen_linear_bytes(plan: &Plan, limits: &Limits) -> usize {
+    let bytes = |op: &Op| match op {
+        Op::ChosenLinear(l) => {
+            let (pairs, shape) = (limits.batch.saturating_mul(plan.value(l.route).width), &plan.weight(l.weight).shape);
+            chosen_linear::Scratch::bytes(pairs, shape[2], shape[1])
+        }
+        _ => 0,
+    };
     plan.ops.iter().map(bytes).fold(0, usize::saturating_add)
 }
 
@@ -339,6 +352,7 @@ impl Compiler<'_> {
                 self.scan(op, [w.k, w.v], scan::Wkv { decay, first })
             }
             Op::BlockLinear(l) => self.block_linear(op, inputs, l),
+            Op::ChosenLinear(l) => self.chosen_linear(l),
             Op::Sum(s) => self.row_op(op, inputs, Sum { groups: s.groups, count: s.count }),
             Op::NgramEmbed(e) => {
                 let Some(state) = self.parts.states.fixed(e.state).cloned() else { return Err(wrong_state(op)) };
@@ -404,6 +418,20 @@ impl Compiler<'_> {
         self.row(rows, RowStep { name: "fill", op: Box::new(FillBlocks(x.clone())), inputs, out: None });
         let out = self.value(l.out)?;
         self.together("block_linear", BlockLinear { matrices, bias, x, out, rows });
+        Ok(())
+    }
+
+    fn chosen_linear(&mut self, l: &ops::ChosenLinear) -> Result<(), DeviceError> {
+        let (matrices, isa) = (self.parts.weights.matrices(l.weight)?, self.parts.isa);
+        let Some(first) = matrices.first() else { return Err(DeviceError::Unsupported("a choice among no experts".into())) };
+        if matrices.iter().any(|m| m.activation() != first.activation()) {
+            return Err(experts_differ());
+        }
+        let pairs = self.parts.limits.batch * self.parts.plan.value(l.route).width;
+        let scratch = chosen_linear::Scratch::new(pairs, matrices.len(), first, isa)?;
+        let watched = if self.parts.watch { Some(self.sums(vec![l.weight], matrices.len(), first.columns())?) } else { None };
+        let (x, route, out) = (self.value(l.x)?, self.value(l.route)?, self.value(l.out)?);
+        self.together("chosen_linear", ChosenLinear { x, route, out, matrices, weighted: l.weighted, scratch, watched });
         Ok(())
     }
 
@@ -508,7 +536,7 @@ impl Compiler<'_> {
         let kinds_of = |x: &experts::Expert| [x.gate.activation(), x.up.activation(), x.down.activation()];
         let kinds = experts.first().map_or([ActivationKind::F32; 3], kinds_of);
         if experts.iter().any(|x| kinds_of(x) != kinds) {
-            return Err(DeviceError::Unsupported("experts of one layer are stored in different ways".into()));
+            return Err(experts_differ());
         }
         let plan = self.parts.plan;
         let sizes = experts::Sizes {
@@ -533,8 +561,7 @@ impl Compiler<'_> {
         }
         let [gate, up, down] = e.biases.map_or([None; 3], |b| b.map(Some)).map(|b| self.parts.weights.some_vector(b));
         let biases = gate?.zip(up?).zip(down?).map(|((gate, up), down)| [gate, up, down]);
-        let settings =
-            experts::Settings { biases, gating: e.gating, weigh: e.weigh, identities: e.identities, rotation: e.rotation.clone() };
+        let settings = experts::Settings { biases, gating: e.gating, weigh: e.weigh, rotation: e.rotation.clone() };
         self.together("experts", Experts { x, route, out, experts, settings, watched, scratch, isa });
         Ok(())
     }
@@ -621,6 +648,10 @@ impl Compiler<'_> {
         );
         Ok(())
     }
+}
+
+fn experts_differ() -> DeviceError {
+    DeviceError::Unsupported("experts of one layer are stored in different ways".into())
 }
 
 fn wrong_state(op: &Op) -> DeviceError {

@@ -39,6 +39,7 @@ pub(crate) fn memory(host: &Host, model: &Model, limits: &Limits) -> Memory {
         compile::column_bytes(plan, limits),
         compile::attention_sizes(plan, limits).map_or(0, |s| s.bytes(host.pool.threads())),
         compile::expert_sizes(plan, limits).iter().map(|s| s.bytes()).fold(0, usize::saturating_add),
+        compile::chosen_linear_bytes(plan, limits),
         compile::chosen_bytes(plan, host.pool.threads()),
         StepBuffers::bytes(limits.batch, limits.outputs),
     ];

@@ -39,6 +39,7 @@ fn wants(model: &Model, nodes: &[Node]) -> Vec<Option<Want>> {
                 want(l.weight, if l.transposed { Want::Vector } else { Want::Experts });
                 l.bias.into_iter().for_each(|w| want(w, Want::Vector));
             }
+            Node::Op(Op::ChosenLinear(l)) => want(l.weight, Want::Experts),
             Node::Op(op) => op.weights().into_iter().for_each(|w| want(w, Want::Vector)),
             Node::Group(g) => {
                 for p in g.parts.iter().flat_map(|p| p.products()) {

@@ -1,12 +1,11 @@
 //! A mixture of gated experts.
 //!
-//! The (token, choice) pairs of a batch are sorted by expert, so that each expert's matrices are read once for all its
-//! tokens. Pairs then are columns: `x` is copied to each, the experts' rows are divided among the threads, and at the end
+//! The [`Pairs`] of a batch are columns: `x` is copied to each, the experts' rows are divided among the threads, and at the end
 //! each token adds up its choices, best first. A single token goes the same way with `top_k` columns.
 
-use super::{WorkOp, hadamard, math, route};
+use super::{WorkOp, hadamard, math, pairs::Pairs, route};
 use crate::{
-    exec::{rows::RowsOf, shared::Shared, step::StepView},
+    exec::{rows::RowsOf, step::StepView},
     isa::Isa,
     matmul::{ActivationKind, Activations, Matrix, SharedRows, matmul},
     ops::{linear::STEP, watch::Sums},
@@ -35,12 +34,7 @@ pub(crate) struct Scratch {
     /// `f(gate) * up`.
     act: RowsOf,
     down: RowsOf,
-    /// By expert: where its pairs begin; one more at the end.
-    starts: Shared<u32>,
-    /// By pair, sorted by expert: its token.
-    tokens: Shared<u32>,
-    /// By (token, choice): its pair.
-    pairs: Shared<u32>,
+    pairs: Pairs,
 }
 
 /// Sizes of a [`Scratch`].
@@ -77,9 +71,7 @@ impl Scratch {
             up: RowsOf::new(pairs, inner)?,
             act: RowsOf::new(pairs, inner)?,
             down: RowsOf::new(pairs, out)?,
-            starts: Shared::new(experts + 1)?,
-            tokens: Shared::new(pairs)?,
-            pairs: Shared::new(pairs)?,
+            pairs: Pairs::new(pairs, experts)?,
         })
     }
 }
@@ -90,8 +82,6 @@ pub(crate) struct Settings {
     pub(crate) biases: Option<[Arc<[f32]>; 3]>,
     pub(crate) gating: Gating,
     pub(crate) weigh: Weigh,
-    /// Experts that give back what they are given.
-    pub(crate) identities: usize,
     /// What is done to the columns of `down`.
     pub(crate) rotation: Option<Rotation>,
 }
@@ -109,9 +99,9 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// All experts, with or without matrices.
-    fn count(&self) -> usize {
-        self.experts.len() + self.settings.identities
+    /// Choices of a token.
+    fn choices(&self) -> usize {
+        self.route.width() / 2
     }
     /// Adds an expert's bias to rows of a product (0: gate, 1: up, 2: down).
     fn add_bias(&self, product: usize, expert: usize, rows: Range<usize>, y: &mut [f32]) {
@@ -130,13 +120,11 @@ impl Experts {
         let s = &self.scratch;
         // SAFETY: passed on.
         unsafe {
-            let token = s.tokens.part(pair..pair + 1)[0] as usize;
+            let choice = s.pairs.choice(pair);
+            let (token, choice) = (choice / self.choices(), choice % self.choices());
             let mut x = self.x.row(token);
             if let Some(weighted) = &s.weighted {
-                let choices = self.route.width() / 2;
-                let of_token = s.pairs.part(token * choices..(token + 1) * choices);
-                let weight = of_token.iter().zip(route::chosen(self.route.row(token))).find(|(p, _)| **p as usize == pair);
-                let weight = weight.map_or(0.0, |(_, (_, weight))| weight);
+                let weight = route::chosen(self.route.row(token)).nth(choice).map_or(0.0, |(_, weight)| weight);
                 let row = weighted.part_mut(pair, 0..x.len());
                 row.iter_mut().zip(x).for_each(|(w, x)| *w = weight * x);
                 x = row;
@@ -146,31 +134,6 @@ impl Experts {
                 s.x[1].fill(pair, x);
             }
         }
-    }
-    /// Sorts the pairs by expert; one thread does it.
-    fn sort(&self, tokens: usize, top_k: usize) {
-        let s = &self.scratch;
-        // SAFETY: called by one thread between two barriers.
-        let (starts, of_token, of_pair) =
-            unsafe { (s.starts.part_mut(0..self.count() + 1), s.pairs.part_mut(0..tokens * top_k), s.tokens.part_mut(0..tokens * top_k)) };
-        starts.fill(0);
-        // SAFETY: the route was written before the barrier in front of this op.
-        let route = |t: usize| unsafe { self.route.row(t) };
-        (0..tokens).flat_map(|t| route::chosen(route(t))).for_each(|(e, _)| starts[e + 1] += 1);
-        for e in 0..self.count() {
-            starts[e + 1] += starts[e];
-        }
-        // Each expert's start moves to its end while its pairs are placed, and is moved back afterwards.
-        for t in 0..tokens {
-            for (choice, (e, _)) in route::chosen(route(t)).enumerate() {
-                let pair = starts[e];
-                starts[e] += 1;
-                of_token[t * top_k + choice] = pair;
-                of_pair[pair as usize] = t as u32;
-            }
-        }
-        starts.rotate_right(1);
-        starts[0] = 0;
     }
     /// Adds the rows of each chosen expert's pairs to `sums`.
     ///
@@ -182,10 +145,9 @@ impl Experts {
     }
     /// Runs `work` for each expert that was chosen, with its pairs.
     fn each(&self, mut work: impl FnMut(usize, &Expert, Range<usize>)) {
-        // SAFETY: sorted before a barrier.
-        let starts = unsafe { self.scratch.starts.part(0..self.count() + 1) };
         for (i, expert) in self.experts.iter().enumerate() {
-            let pairs = starts[i] as usize..starts[i + 1] as usize;
+            // SAFETY: sorted before a barrier.
+            let pairs = unsafe { self.scratch.pairs.of_expert(i) };
             if !pairs.is_empty() {
                 work(i, expert, pairs);
             }
@@ -202,10 +164,11 @@ unsafe fn shared(rows: &RowsOf) -> SharedRows {
 
 impl WorkOp for Experts {
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
-        let (tokens, top_k) = (view.batch.tokens.len(), self.route.width() / 2);
+        let (tokens, top_k) = (view.batch.tokens.len(), self.choices());
         let s = &self.scratch;
         if worker.index == 0 {
-            self.sort(tokens, top_k);
+            // SAFETY: one thread sorts; the route was written before the barrier in front of this op.
+            unsafe { s.pairs.sort(&self.route, tokens) };
         }
         worker.barrier();
         for pair in worker.chunk(tokens * top_k, 1) {
@@ -254,7 +217,7 @@ impl WorkOp for Experts {
             unsafe {
                 self.watch(worker, x, |pair| match &s.weighted {
                     Some(weighted) => weighted.row(pair),
-                    None => self.x.row(s.tokens.part(pair..pair + 1)[0] as usize),
+                    None => self.x.row(s.pairs.choice(pair) / top_k),
                 });
                 self.watch(worker, inner, |pair| s.act.row(pair));
             }
@@ -267,7 +230,7 @@ impl WorkOp for Experts {
             unsafe {
                 let out = self.out.part_mut(token, rows.clone());
                 out.fill(0.0);
-                let pairs = s.pairs.part(token * top_k..(token + 1) * top_k);
+                let pairs = s.pairs.of_choices(token * top_k..(token + 1) * top_k);
                 for (pair, (expert, weight)) in pairs.iter().zip(route::chosen(self.route.row(token))) {
                     let y = match expert < self.experts.len() {
                         true => {

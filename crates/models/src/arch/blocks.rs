@@ -497,11 +497,7 @@ const EXPERTS_PER_TOKEN: (&str, &str) = ("num_experts_per_tok|ffn_config.moe_top
 impl Moe {
     /// `normalize`: what the architecture does where the configuration does not say; GGUF files never say.
     pub(crate) fn read(s: &Settings<'_>, normalize: bool, shared: bool) -> Result<Self> {
-        let experts = s.size_to("num_experts|num_local_experts|n_routed_experts|ffn_config.moe_num_experts", "expert_count", 1 << 14)?;
-        let top_k = s.size(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1)?;
-        if top_k > experts {
-            return Err(s.wrong(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1, format!("is {top_k}, but there are {experts} experts")));
-        }
+        let (experts, top_k) = Self::counts(s)?;
         let normalizes = s.implied("norm_topk_prob", normalize)?;
         s.hf_only(normalizes != normalize, "GGUF files of its architecture mean the other value of `norm_topk_prob`");
         let shared = if shared { Some(s.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?) } else { None };
@@ -519,6 +515,16 @@ impl Moe {
             score: Score::Softmax,
             act: s.activation("silu")?,
         })
+    }
+
+    /// All experts, and those that a token asks.
+    pub(crate) fn counts(s: &Settings<'_>) -> Result<(usize, usize)> {
+        let experts = s.size_to("num_experts|num_local_experts|n_routed_experts|ffn_config.moe_num_experts", "expert_count", 1 << 14)?;
+        let top_k = s.size(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1)?;
+        if top_k > experts {
+            return Err(s.wrong(EXPERTS_PER_TOKEN.0, EXPERTS_PER_TOKEN.1, format!("is {top_k}, but there are {experts} experts")));
+        }
+        Ok((experts, top_k))
     }
 
     /// The same with other scores than softmax, which are taken as they are.

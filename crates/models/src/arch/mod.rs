@@ -35,6 +35,7 @@ mod hunyuan;
 mod hybrid;
 mod hyper;
 mod jamba;
+mod jetmoe;
 mod kda;
 mod kimi_linear;
 mod latent;
@@ -49,6 +50,7 @@ mod mimo_v2;
 mod minicpm3;
 mod minimax;
 mod mixture;
+mod modernbert;
 mod mpt;
 mod nanochat;
 mod nemotron;
@@ -194,6 +196,8 @@ static ALL: &[&Arch] = &[
     &lfm2::LFM2_MOE,
     &kimi_linear::KIMI_LINEAR,
     &bailing_hybrid::BAILING_HYBRID,
+    &jetmoe::JETMOE,
+    &modernbert::MODERNBERT_DECODER,
 ];
 
 /// All architectures.

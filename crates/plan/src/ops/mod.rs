@@ -7,6 +7,7 @@
 mod attention;
 mod block_linear;
 mod causal_conv;
+mod chosen_linear;
 mod clamp;
 mod concat;
 mod elementwise;
@@ -43,6 +44,7 @@ mod xielu;
 pub use attention::{Attention, AttentionSpec, Mask};
 pub use block_linear::BlockLinear;
 pub use causal_conv::{CausalConv, Taps};
+pub use chosen_linear::ChosenLinear;
 pub use clamp::Clamp;
 pub use concat::Concat;
 pub use elementwise::{Elementwise, Function};
@@ -147,7 +149,7 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Sinusoid Linear BlockLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
+    Embed Sinusoid Linear BlockLinear ChosenLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
     NgramEmbed Index SparseAttention Sum
 }

@@ -1,5 +1,5 @@
 use super::{Check, Operator};
-use crate::{Result, Value};
+use crate::{Graph, Result, Value};
 use serde::Serialize;
 
 /// Exchanges the dimensions of `x`, seen as `[rows, columns]` of runs: run `r * columns + c` becomes run `c * rows + r`.
@@ -31,5 +31,12 @@ impl Operator for Transpose {
     fn check(&self, c: &Check<'_>) -> Result<()> {
         c.divides("runs", self.rows.saturating_mul(self.columns), c.width(self.x))?;
         c.as_wide_as(self.x)
+    }
+}
+
+impl Graph<'_> {
+    /// Runs seen as `[rows, columns]` in the order `[columns, rows]`.
+    pub fn transpose(&mut self, x: Value, rows: usize, columns: usize) -> Value {
+        self.op(self.width(x), Some(x), |out| Transpose { x, rows, columns, out })
     }
 }

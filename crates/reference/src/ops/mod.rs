@@ -284,6 +284,17 @@ pub(crate) fn block_linear(weight: &[f32], bias: Option<&[f32]>, runs: usize, tr
     (0..runs * out).map(one).collect()
 }
 
+/// A product with the matrix of each choice, of `count` experts; `from` numbers go into each.
+pub(crate) fn chosen_linear(weight: &[f32], from: usize, count: usize, weighted: bool, x: &[f32], chosen: &[Choice]) -> Vec<f32> {
+    let runs = chosen.iter().enumerate().flat_map(|(c, (expert, w))| {
+        let own = &weight[expert * weight.len() / count..(expert + 1) * weight.len() / count];
+        let x = if x.len() == from { x } else { &x[c * from..(c + 1) * from] };
+        let by = if weighted { *w } else { 1.0 };
+        linear(own, None, x).into_iter().map(move |y| by * y)
+    });
+    runs.collect()
+}
+
 pub(crate) fn sum(x: &[f32], groups: usize, count: usize) -> Vec<f32> {
     let n = x.len() / (groups * count);
     let one = |i: usize| (0..count).map(|c| f64::from(x[(i / n * count + c) * n + i % n])).sum::<f64>() as f32;

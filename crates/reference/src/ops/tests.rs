@@ -38,6 +38,15 @@ fn norms() {
     close(&layer_norm(&x, None, None, 4, 1e-5), &[0.56362097, 0.97873428, 0.10480046, -1.6471557]);
 }
 
+/// By hand: matrices `[[1, 2]]`, `[[3, 4]]`, `[[5, 6]]`.
+#[test]
+fn products_of_chosen_experts() {
+    let weight = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let chosen = [(2, 0.25), (0, 0.75)];
+    close(&chosen_linear(&weight, 2, 3, false, &[1.0, 10.0], &chosen), &[65.0, 21.0]);
+    close(&chosen_linear(&weight, 2, 3, true, &[1.0, 10.0, 2.0, 20.0], &chosen), &[16.25, 31.5]);
+}
+
 #[test]
 fn rotation_of_part_of_a_head() {
     let x = v(12, 1.0);
