@@ -12,9 +12,6 @@ fn render(source: &str, messages: &Value, options: &Render) -> Result<String, Er
     ChatTemplate::new(source, "<s>", "</s>")?.render(messages, options)
 }
 
-/// What `minijinja` does not have: refused, not rendered otherwise.
-const REFUSED: [&str; 1] = ["{{ '%s-%d' % ('a', 3) }}"];
-
 #[test]
 fn same_as_the_reference() {
     let file = json(&data("templates.json"));
@@ -34,7 +31,6 @@ fn same_as_the_reference() {
         match (render(source, messages, &options), case.get("text")) {
             (Ok(got), Some(want)) if got == want.as_str().unwrap() => {}
             (Err(Error::Messages(_) | Error::Template(_)), None) => {}
-            (Err(_), Some(_)) if REFUSED.contains(&source) => {}
             (got, _) => wrong.push(format!("{source}\n   want {}\n   got  {got:?}", case.get("text").unwrap_or(&case["error"]))),
         }
     }
@@ -114,13 +110,16 @@ fn chains_end_on_a_small_stack() {
         |n| format!("{{{{ {}1 }}}}", "1 if x else ".repeat(n)),
         |n| format!("{{% if x %}}{}{{% endif %}}", "{% elif x %}".repeat(n)),
     ];
+    let messages = serde_json::json!([{"role": "user", "content": "x"}]);
     let checked = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
         for chain in chains {
             for n in [30, 100, 250, 500, 1000, 20_000] {
                 let (source, start) = (chain(n), Instant::now());
                 let built = ChatTemplate::new(&source, "", "");
                 assert!(built.is_ok() || n > 30, "{n}: {built:?}");
-                assert!(matches!(built, Ok(_) | Err(Error::Template(_))) && (built.is_err() || n < 600), "{n}: {source:.60}");
+                assert!(matches!(built, Ok(_) | Err(Error::Template(_))), "{n}: {source:.60}");
+                let rendered = built.and_then(|template| template.render(&messages, &Render::default()));
+                assert!(rendered.is_ok() || n > 30 || source.contains('x'), "{n}: {rendered:?}");
                 assert!(start.elapsed() < Duration::from_secs(3), "{n}: {source:.60}: {:?}", start.elapsed());
             }
         }
@@ -128,47 +127,104 @@ fn chains_end_on_a_small_stack() {
     checked.unwrap().join().unwrap();
 }
 
-/// Namespaces that would hold themselves, and values that grow in depth: refused where they are stored, before they take the stack.
+/// Values that hold themselves, and calls within calls, as deep as they may be, on a small stack.
 #[test]
-fn nothing_holds_itself() {
-    let messages = serde_json::json!([{"role": "user", "content": "x"}]);
-    let begin = "{% set ns = namespace(a=[], b='') %}";
-    for stored in ["ns", "ns, 1", "[ns]", "{'k': [1, ns]}", "namespace()", "ns if true else 1", "[1] + [ns]", "'' | default(ns, true)"] {
-        let text = render(&format!("{begin}{{% set ns.a = {stored} %}}{{{{ ns.a }}}}"), &messages, &Render::default());
-        assert!(
-            matches!(&text, Err(Error::Template(e)) if e.contains("a namespace within a namespace cannot be stored")),
-            "{stored}: {text:?}"
-        );
-    }
-    for stored in ["{% set ns.a, x = ns, 1 %}", "{% set ns.a | default(ns, true) %}{% endset %}"] {
-        assert!(render(&format!("{begin}{stored}{{{{ ns.a }}}}"), &messages, &Render::default()).is_err(), "{stored}");
-    }
-    let deep = format!("{begin}{{% for i in range(100000) %}}{{% set ns.a = [ns.a] %}}{{% endfor %}}{{{{ ns.a == [ns.a] }}}}");
-    assert!(matches!(render(&deep, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("levels")));
-    let doubled = format!("{begin}{{% set ns.a = [1] %}}{{% for i in range(60) %}}{{% set ns.a = ns.a + ns.a %}}{{% endfor %}}x");
-    assert!(matches!(render(&doubled, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("more work than is allowed")));
-    let doubling = "{% set a = [1] %}".to_owned() + &"{% set a = a + a %}".repeat(60);
-    let within = "{% set a = [1] %}".to_owned() + &"{% with a = a + a, b = 1 %}".repeat(60) + "{{ a }}" + &"{% endwith %}".repeat(60);
-    for source in [doubling.clone() + "{{ a }}", doubling + "{{ a == a }}", within] {
-        assert!(
-            matches!(render(&source, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("more work than is allowed"))
-        );
-    }
-    let deep = "{% set a = [] %}".to_owned() + &"{% set a=[a] %}".repeat(30_000) + "{{ a }}";
-    assert!(matches!(render(&deep, &messages, &Render::default()), Err(Error::Template(e)) if e.contains("levels")));
-    let usual = format!(
-        "{begin}{{% for m in messages %}}{{% set ns.a = ns.a + [m, {{'n': loop.index}}] %}}{{% set ns.b = ns.b ~ 'y' %}}{{% endfor %}}"
-    );
-    assert_eq!(render(&(usual + "{{ ns.a | length }}{{ ns.b }}{{ ns.a[1].n }}"), &messages, &Render::default()).unwrap(), "2y1");
+fn depth_is_bounded() {
+    let checked = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let messages = serde_json::json!([{"role": "user", "content": "x"}]);
+        let selves = ["{% set a = [] %}{% set _ = a.append(a) %}", "{% set a = namespace() %}{% set a.a = a %}{% set a = [a] %}"];
+        let deep = "{% set ns = namespace(a=[]) %}{% for i in range(300) %}{% set ns.a = [ns.a] %}{% endfor %}{% set a = ns.a %}";
+        for begin in selves.into_iter().chain([deep]) {
+            for used in ["{{ a }}", "{{ a | tojson }}", "{{ a | string }}", "{{ [[a]] ~ 'x' }}", "{{ '%s' % [a] }}"] {
+                let error = render(&format!("{begin}{used}"), &messages, &Render::default()).expect_err(used).to_string();
+                assert!(error.contains("200 levels") || error.contains("not JSON"), "{begin}{used}: {error}");
+            }
+            assert_eq!(render(&format!("{begin}{{{{ a == a }}}}"), &messages, &Render::default()).unwrap(), "True");
+        }
+        let two = "{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}{{ a == b }}{{ a < b }}";
+        assert!(render(two, &messages, &Render::default()).is_err());
+        let calls = [
+            "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+            "{% macro f(n) %}{% if true %}{% for i in [n] %}{% set x = [1, {'a': f(i)}] %}{% endfor %}{% endif %}{% endmacro %}{{ f(0) }}",
+            "{% macro f() %}{% call g() %}x{% endcall %}{% endmacro %}{% macro g() %}{{ f() ~ caller() }}{% endmacro %}{{ f() }}",
+            "{% for i in [[]] recursive %}{{ loop([[]]) }}{% endfor %}",
+            "{% macro f() %}{{ (((((1 + (f() | string | upper | trim | int(default=f()))))))) if not not not false }}{% endmacro %}{{ f() }}",
+        ];
+        for source in calls {
+            let error = render(source, &messages, &Render::default()).expect_err(source).to_string();
+            assert!(error.contains("recursion depth"), "{source}: {error}");
+        }
+    });
+    checked.unwrap().join().unwrap();
 }
 
-/// Where the template engine itself panics, the rendering fails, and the next one works.
+/// Each of these would make more than any machine holds, or take for ever; fuel ends them soon.
 #[test]
-fn the_engine_fails() {
+fn growth_is_bounded() {
     let messages = serde_json::json!([{"role": "user", "content": "x"}]);
-    let text = render("{% for m in messages %}{{ loop.cycle() }}{% endfor %}", &messages, &Render::default());
-    assert!(matches!(&text, Err(Error::Template(e)) if e.contains("engine")), "{text:?}");
-    assert_eq!(render("{{ messages[0].content }}", &messages, &Render::default()).unwrap(), "x");
+    let doubled = |begin: &str, step: &str, end: &str| format!("{begin}{}{end}", step.repeat(60));
+    let macros: String = (0..40).map(|i| format!("{{% macro f{i}(a) %}}{{{{ f{}(a + a) }}}}{{% endmacro %}}", i + 1)).collect();
+    let macros = macros + "{% macro f40(a) %}{{ a | length }}{% endmacro %}{{ f0([1]) }}";
+    let big = "{% set s = 'x,' * 4000000 %}";
+    let variables: String = (0..20_000).map(|i| format!("{{% set v{i} = 1 %}}")).collect();
+    let chains: Vec<String> = [
+        doubled("{% set a = [1] %}", "{% set a = a + a %}", "{{ a }}"),
+        doubled("{% set a = [1] %}", "{% set a = [a, a] %}", "{{ a }}"),
+        doubled("{% set a = [1] %}{% set b = [1] %}", "{% set a = [a, a] %}{% set b = [b, b] %}", "{{ a == b }}"),
+        doubled("{% set a = [1] %}{% set b = [1] %}", "{% set a = [a, a] %}{% set b = [b, b] %}", "{{ a < b }}"),
+        doubled("{% set a = {} %}", "{% set a = {'a': a, 'b': a} %}", "{{ a | tojson }}"),
+        doubled("{% set a = 'x' %}", "{% set a = a ~ a %}", "{{ a }}"),
+        doubled("{% set a = 'x' %}", "{% set a = a + a %}", "{{ a }}"),
+        doubled("{% set a = 'xy' %}", "{% set a = a.replace('x', a) %}", "{{ a }}"),
+        doubled("{% set a = ['x'] %}", "{% set a = [a | join, a | join] %}", "{{ a }}"),
+        doubled("{% set a = ['x'] %}", "{% set _ = a.extend(a) %}", "{{ a }}"),
+        doubled("{% set a = 'x' %}", "{% set a = '{0}{0}'.format(a) %}", "{{ a }}"),
+        doubled("{% set a = 'x' %}", "{% set a = '%s%s' % (a, a) %}", "{{ a }}"),
+        doubled("{% set a = 'x' %}", "{% set a %}{{ a }}{{ a }}{% endset %}", "{{ a }}"),
+        macros,
+        format!("{big}{{% for i in range(1000) %}}{{% set x = s.split(',') %}}{{% endfor %}}"),
+        format!("{big}{{% for i in range(1000) %}}{{% set x = s | list %}}{{% endfor %}}"),
+        format!("{big}{{% for i in range(9999) %}}{{% set x = s.find('y') %}}{{% endfor %}}"),
+        format!("{big}{{% set d = {{s: 1}} %}}{{% for i in range(99999) %}}{{% set x = d[s] %}}{{% endfor %}}"),
+        format!("{big}{{{{ range(99999) | list | tojson(indent=s) }}}}"),
+        format!("{big}{{{{ range(99999) | list | tojson(separators=(s, s)) }}}}"),
+        format!("{big}{{{{ range(99999) | join(s) }}}}"),
+        format!("{variables}{{% for i in range(99999) %}}{{% for j in range(99999) %}}{{{{ v0 }}}}{{% endfor %}}{{% endfor %}}"),
+        "{% for i in range(99999) %}{{ range(99999) | select('in', range(99999)) | list }}{% endfor %}".into(),
+        "{% for i in range(99999) %}{{ range(99999) | sort(reverse=true) }}{{ range(99999) | unique | list }}{% endfor %}".into(),
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in [] %}{% endfor %}{% endfor %}{% endfor %}".into(),
+    ]
+    .into();
+    for source in chains {
+        let start = Instant::now();
+        let error = render(&source, &messages, &Render::default()).expect_err(source.get(..80).unwrap_or("?"));
+        assert!(matches!(&error, Error::Template(text) if text.contains("more work than is allowed")), "{source:.100}: {error}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{source:.100}: {:?}", start.elapsed());
+        eprintln!("{:?} {source:.100}", start.elapsed());
+    }
+}
+
+/// Lists and dictionaries change as Python's do, which Jinja2's sandbox in `transformers` refuses. From Python's own.
+#[test]
+fn lists_and_dictionaries_change() {
+    let messages = serde_json::json!([{"role": "user", "content": "x"}]);
+    for (source, want) in [
+        ("{% set a = [1] %}{% set b = a %}{% set _ = a.append(2) %}{{ b }}{{ _ }}", "[1, 2]None"),
+        (
+            "{% set a = [3, 1] %}{% set _ = a.extend((2,)) %}{% set _ = a.insert(-1, 9) %}{{ a }}{{ a.pop() }}{{ a.pop(0) }}{{ a }}",
+            "[3, 1, 9, 2]23[1, 9]",
+        ),
+        (
+            "{% set a = [3, 1, 2] %}{% set _ = a.sort() %}{{ a }}{% set _ = a.reverse() %}{% set _ = a.remove(2) %}{{ a }}",
+            "[1, 2, 3][3, 1]",
+        ),
+        (
+            "{% set d = {'a': 1} %}{% set _ = d.update({'b': 2}, c=3) %}{{ d }}{{ d.pop('a') }}{{ d.pop('z', 0) }}{{ d.setdefault('y', []) }}{{ d }}",
+            "{'a': 1, 'b': 2, 'c': 3}10[]{'b': 2, 'c': 3, 'y': []}",
+        ),
+    ] {
+        assert_eq!(render(source, &messages, &Render::default()).unwrap(), want);
+    }
 }
 
 #[test]

@@ -1,36 +1,20 @@
 //! Chat templates: messages to the text that a model was trained on.
 //!
-//! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. The
-//! language itself comes from `minijinja`; here is what the Hub's templates need beyond it: `messages` prepares what they
-//! see, `json` is their `tojson`, `time` their `strftime_now`, `python` their Python, `source` their `{% generation %}`; `depth`
-//! bounds how far a source nests, `stored` what is kept in variables.
+//! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. `jinja` is the language,
+//! `messages` prepares what templates see, `time` is their `strftime_now`, and `source` finds them.
 
-mod depth;
-mod json;
+mod jinja;
 mod messages;
-mod python;
 mod source;
-mod stored;
 mod time;
 
 use crate::{Error, Result, Tokenizer};
-use minijinja::{Environment, ErrorKind, State, Value, syntax::SyntaxConfig};
+use jinja::{Fault, Kind, Machine, Template};
 use onebit_formats::{Checkpoint, Source};
 use serde_json::{Map, Value as Json};
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    error::Error as _,
-    fmt,
-    panic::{self, AssertUnwindSafe},
-    time::SystemTime,
-};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
 
-/// What a rendering may cost: instructions, or 64 bytes of text each. It bounds time (about a second) and memory (256 MB). A
-/// thousand messages cost some hundred thousand. What
-/// `minijinja` 3.1 does not count, lists put together with `+` and comparisons of values that were made to nest, `stored` bounds where
-/// variables are set; through the arguments of macros, whose calls nest, it is still possible.
-const FUEL: u64 = 4_000_000;
 /// The longest template, in bytes.
 const SOURCE_LIMIT: usize = 512 << 10;
 
@@ -54,18 +38,13 @@ pub struct Render {
 }
 
 /// One model's chat template, or several by name.
+#[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    templates: BTreeMap<String, Template>,
     /// Their sources, by name.
     sources: BTreeMap<String, String>,
     /// Variables for special tokens: `bos_token` and others.
     tokens: BTreeMap<String, String>,
-}
-
-impl fmt::Debug for ChatTemplate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatTemplate").field("sources", &self.sources).field("tokens", &self.tokens).finish_non_exhaustive()
-    }
 }
 
 const DEFAULT: &str = "default";
@@ -89,29 +68,15 @@ impl ChatTemplate {
     }
 
     fn build(sources: BTreeMap<String, String>, tokens: BTreeMap<String, String>) -> Result<Self> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        let syntax = syntax.map_err(|e| Error::Template(describe(&e)))?;
-        environment.set_syntax(syntax.clone());
-        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.set_fuel(Some(FUEL));
-        environment.set_debug(false);
-        python::add_to(&mut environment);
-        environment.add_filter("tojson", json::tojson);
-        environment.add_filter(stored::NAMESPACE_FILTER, stored::storable);
-        environment.add_filter(stored::VARIABLE_FILTER, stored::bounded);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> { Err(raised(message)) });
+        let mut templates = BTreeMap::new();
         for (name, text) in &sources {
             if text.len() > SOURCE_LIMIT {
                 return Err(Error::Template(format!("`{name}` has {} bytes; at most {SOURCE_LIMIT} are read", text.len())));
             }
-            let text = source::without_generation_tags(text);
-            depth::check(&text, &syntax).map_err(|e| Error::Template(format!("`{name}`, {e}")))?;
-            environment
-                .add_template_owned(name.clone(), stored::guard(&text, &syntax).into_owned())
-                .map_err(|e| Error::Template(describe(&e)))?;
+            let template = Template::new(text).map_err(|e| Error::Template(format!("`{name}`, {e}")))?;
+            templates.insert(name.clone(), template);
         }
-        Ok(Self { environment, sources, tokens })
+        Ok(Self { templates, sources, tokens })
     }
 
     /// The text for `messages`, an array of objects with `role` and `content`.
@@ -126,21 +91,27 @@ impl ChatTemplate {
         }
         let name = self.select(options)?;
         let open = if options.continue_final_message { Some(messages::open_last(&mut messages, self.text_of(name))?) } else { None };
-        let mut variables: BTreeMap<Cow<'_, str>, Value> = BTreeMap::new();
-        variables.extend(self.tokens.iter().map(|(name, text)| (Cow::from(name), Value::from(text.as_str()))));
-        variables.extend(options.extra.iter().map(|(name, value)| (Cow::from(name), json::value(value))));
-        variables.insert("messages".into(), messages.iter().map(json::object).collect::<Vec<_>>().into());
-        variables.insert("tools".into(), json::optional(options.tools.as_ref()));
-        variables.insert("documents".into(), json::optional(options.documents.as_ref()));
-        variables.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
-        let now = options.now.unwrap_or_else(SystemTime::now);
-        variables.insert("strftime_now".into(), Value::from_function(move |format: String| time::strftime(now, &format)));
-        let template = self.environment.get_template(name).map_err(|e| Error::Template(describe(&e)))?;
-        stored::begin();
-        // `minijinja` 3.1 panics in places, such as `loop.cycle()` without arguments. Nothing that it was in the midst of changing
-        // outlives the rendering.
-        let rendered = panic::catch_unwind(AssertUnwindSafe(|| template.render(Value::from_pairs(variables))));
-        let text = rendered.map_err(|_| Error::Template("it made the template engine fail".into()))?.map_err(|e| error(&e))?;
+        let mut machine = Machine::new(options.now.unwrap_or_else(SystemTime::now));
+        for (name, text) in &self.tokens {
+            machine.set(name, text.as_str().into());
+        }
+        for (name, value) in &options.extra {
+            let value = machine.json(value);
+            machine.set(name, value);
+        }
+        let messages = messages.into_iter().map(Json::Object).collect();
+        let optional = |json: &Option<Json>| json.clone().unwrap_or_default();
+        for (name, json) in [
+            ("messages", Json::Array(messages)),
+            ("tools", optional(&options.tools)),
+            ("documents", optional(&options.documents)),
+            ("add_generation_prompt", options.add_generation_prompt.into()),
+        ] {
+            let value = machine.json(&json);
+            machine.set(name, value);
+        }
+        let template = self.templates.get(name).ok_or_else(|| Error::Template(format!("there is no `{name}`")))?;
+        let text = machine.render(template).map_err(|fault| error(&fault))?;
         match open {
             None => Ok(text),
             Some(open) => open.cut(text),
@@ -181,58 +152,9 @@ impl ChatTemplate {
     }
 }
 
-/// Takes from the fuel for `bytes` that were written or read.
-fn charge(state: &State<'_, '_>, bytes: usize) -> Result<(), minijinja::Error> {
-    state.consume_fuel(bytes as u64 / 64 + 1)
-}
-
-/// What `raise_exception` was called with.
-#[derive(Debug)]
-struct Raised(String);
-
-impl fmt::Display for Raised {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+fn error(fault: &Fault) -> Error {
+    match fault.kind {
+        Kind::Template => Error::Template(fault.to_string()),
+        Kind::Raised | Kind::Values => Error::Messages(fault.to_string()),
     }
-}
-impl std::error::Error for Raised {}
-
-fn raised(message: String) -> minijinja::Error {
-    minijinja::Error::new(ErrorKind::InvalidOperation, "the template raised an exception").with_source(Raised(message))
-}
-
-fn error(e: &minijinja::Error) -> Error {
-    let mut cause = e.source();
-    while let Some(inner) = cause {
-        if let Some(Raised(message)) = inner.downcast_ref::<Raised>() {
-            return Error::Messages(message.clone());
-        }
-        cause = inner.source();
-    }
-    match e.kind() {
-        ErrorKind::OutOfFuel => Error::Template(format!("it did more work than is allowed ({FUEL} steps), and was stopped")),
-        ErrorKind::SyntaxError
-        | ErrorKind::UnknownFilter
-        | ErrorKind::UnknownTest
-        | ErrorKind::UnknownFunction
-        | ErrorKind::TemplateNotFound
-        | ErrorKind::BadInclude => Error::Template(describe(e)),
-        _ if e.detail().is_some_and(|detail| detail.contains("recursion limit") || detail.contains(stored::REFUSED)) => {
-            Error::Template(describe(e))
-        }
-        _ => Error::Messages(describe(e)),
-    }
-}
-
-/// An error with where it happened, and its first cause.
-fn describe(e: &minijinja::Error) -> String {
-    let mut text = e.to_string();
-    let mut cause = e.source();
-    while let Some(inner) = cause.and_then(|inner| inner.source()) {
-        cause = Some(inner);
-    }
-    if let Some(cause) = cause {
-        text = format!("{text}: {cause}");
-    }
-    text
 }

@@ -1,9 +1,9 @@
-//! Where templates come from, and what is done to their text.
+//! Where templates come from.
 
 use crate::{Error, Result, Tokenizer};
 use onebit_formats::{Checkpoint, Metadata};
 use serde_json::{Map, Value};
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 /// Templates by name, and variables for special tokens.
 pub(super) type Sources = (BTreeMap<String, String>, BTreeMap<String, String>);
@@ -72,78 +72,4 @@ pub(super) fn from_gguf(metadata: &Metadata, tokenizer: &Tokenizer) -> Result<So
         tokens.extend(text.map(|text| (name.to_owned(), text.into_owned())));
     }
     Ok((sources, tokens))
-}
-
-/// Writes `{% generation %}` blocks, which only mark what an assistant said for training, as `{% with %}` blocks.
-///
-/// Both have a scope of their own. Comments, strings and raw blocks are left as they are.
-pub(super) fn without_generation_tags(source: &str) -> Cow<'_, str> {
-    if !source.contains("generation") {
-        return Cow::Borrowed(source);
-    }
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find('{') {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let len = match tag.as_bytes().get(1) {
-            Some(b'#') => tag.find("#}").map_or(tag.len(), |end| end + 2),
-            Some(b'{') => 2 + code_len(&tag[2..], "}}"),
-            Some(b'%') => {
-                let len = 2 + code_len(&tag[2..], "%}");
-                let word = tag[2..].trim_start_matches(['-', '+']).trim_start();
-                let word = &word[..word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len())];
-                let skip = if word == "raw" { tag[len..].find("endraw").unwrap_or(0) } else { 0 };
-                match word {
-                    "generation" => out.push_str(&tag[..len].replacen(word, "with", 1)),
-                    "endgeneration" => out.push_str(&tag[..len].replacen(word, "endwith", 1)),
-                    _ => out.push_str(&tag[..len + skip]),
-                }
-                rest = &tag[len + skip..];
-                continue;
-            }
-            _ => 1,
-        };
-        out.push_str(&tag[..len]);
-        rest = &tag[len..];
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
-/// The length of a tag's code up to and with its `end`; strings may hold the end.
-fn code_len(code: &str, end: &str) -> usize {
-    let mut quote = None;
-    let mut escaped = false;
-    for (i, c) in code.char_indices() {
-        match (quote, c) {
-            _ if escaped => escaped = false,
-            (Some(_), '\\') => escaped = true,
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(c),
-            (None, _) if code[i..].starts_with(end) => return i + end.len(),
-            (None, _) => {}
-        }
-    }
-    code.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generation_tags() {
-        for (source, want) in [
-            ("a{% generation %}b{% endgeneration %}c", "a{% with %}b{% endwith %}c"),
-            ("{%- generation -%}b{%-endgeneration%}", "{%- with -%}b{%-endwith%}"),
-            ("{{ '{% generation %}' }}{# {% generation %} #}", "{{ '{% generation %}' }}{# {% generation %} #}"),
-            ("{% raw %}{% generation %}{% endraw %}", "{% raw %}{% generation %}{% endraw %}"),
-            ("{% if add_generation_prompt %}{ generation }", "{% if add_generation_prompt %}{ generation }"),
-            ("{% set generation = '%}' %}{% generation", "{% set generation = '%}' %}{% with"),
-        ] {
-            assert_eq!(without_generation_tags(source), want);
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! `strftime_now`: the date as Python's `datetime.strftime` writes it in the C locale.
 
-use minijinja::{Error, ErrorKind};
-use std::{fmt::Write, time::SystemTime};
+use std::time::SystemTime;
 
 const MONTHS: [&str; 12] =
     ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
@@ -70,19 +69,16 @@ fn month_days(year: i64, month: usize) -> i64 {
 }
 
 /// Writes a time by a format.
-pub(super) fn strftime(time: SystemTime, format: &str) -> Result<String, Error> {
+pub(super) fn strftime(time: SystemTime, format: &str) -> Result<String, String> {
     if format.len() > FORMAT_LIMIT {
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            format!("the format of `strftime_now` has {} bytes; at most {FORMAT_LIMIT} are read", format.len()),
-        ));
+        return Err(format!("the format of `strftime_now` has {} bytes; at most {FORMAT_LIMIT} are read", format.len()));
     }
     let mut out = String::new();
     write(&Date::new(time), format, &mut out)?;
     Ok(out)
 }
 
-fn write(date: &Date, format: &str, out: &mut String) -> Result<(), Error> {
+fn write(date: &Date, format: &str, out: &mut String) -> Result<(), String> {
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
         if c != '%' {
@@ -125,7 +121,7 @@ fn write(date: &Date, format: &str, out: &mut String) -> Result<(), Error> {
 }
 
 /// Codes that are not numbers.
-fn text(date: &Date, code: Option<char>, out: &mut String) -> Result<(), Error> {
+fn text(date: &Date, code: Option<char>, out: &mut String) -> Result<(), String> {
     match code {
         Some('a') => out.push_str(&DAYS[date.weekday][..3]),
         Some('A') => out.push_str(DAYS[date.weekday]),
@@ -143,9 +139,8 @@ fn text(date: &Date, code: Option<char>, out: &mut String) -> Result<(), Error> 
         Some('D' | 'x') => write(date, "%m/%d/%y", out)?,
         Some('c') => write(date, "%a %b %e %H:%M:%S %Y", out)?,
         other => {
-            let mut name = String::new();
-            let _ = write!(name, "`%{}` in the format of `strftime_now` is not supported", other.map(String::from).unwrap_or_default());
-            return Err(Error::new(ErrorKind::InvalidOperation, name));
+            let code = other.map(String::from).unwrap_or_default();
+            return Err(format!("`%{code}` in the format of `strftime_now` is not supported"));
         }
     }
     Ok(())
