@@ -123,7 +123,7 @@ fn attention_over_many_keys() -> Outcome {
 fn rotary_styles() -> Outcome {
     for style in [RopeStyle::Halves, RopeStyle::Pairs] {
         for dims in [24, 10] {
-            let rope = Rope { style, frequencies: Rope::frequencies(1e4, dims), scale: 1.2, longer: None };
+            let rope = Rope { scale: 1.2, ..Rope::new(style, Rope::frequencies(1e4, dims)) };
             agrees(&format!("{style:?} of {dims}"), 48, &[], (40, 5), |g, x| {
                 let y = g.rope(x, 24, &rope);
                 let y = attend(g, y, &AttentionSpec::causal(2, 1, 16));
@@ -231,7 +231,7 @@ fn causal_conv_of_any_kernel() -> Outcome {
 
 #[test]
 fn convolutions_with_gaps_and_means() -> Outcome {
-    let rope = Rope { style: RopeStyle::Halves, frequencies: Rope::frequencies(1e4, 10), scale: 1.0, longer: None };
+    let rope = Rope::new(RopeStyle::Halves, Rope::frequencies(1e4, 10));
     for (kernel, dilation, count) in [(4, 3, 2), (2, 5, 7)] {
         agrees(&format!("kernel of {kernel}, {dilation} apart, means of {count}"), 48, &[], (50, 6), |g, x| {
             let y = g.linear(x, "in", 40);

@@ -106,14 +106,14 @@ impl<'a> Settings<'a> {
 
     /// A value of `config.json`, of the text model's part first; `null` counts as absent. `a.b` is `b` of the object `a`.
     pub(crate) fn json(&self, hf: &str) -> Option<&'a Value> {
-        let at = |config: &'a Map<String, Value>, path: &str| {
-            let mut steps = path.split('.');
-            let first = config.get(steps.next()?)?;
-            steps.try_fold(first, |v, step| v.get(step))
-        };
         let all = || self.configs.iter().flat_map(|c| hf.split('|').filter_map(|path| at(c, path)));
         let default = || self.defaults.and_then(|c| hf.split('|').find_map(|path| at(c, path)));
         all().find(|v| !v.is_null()).or_else(|| if all().next().is_some() { None } else { default() })
+    }
+
+    /// What `config.json` itself has under `key`, the text model's part first.
+    pub(crate) fn own_json(&self, key: &str) -> Option<&'a Value> {
+        self.configs.iter().find_map(|config| at(config, key))
     }
 
     fn read<T>(&self, hf: &str, gguf: &str, json: impl Fn(&Value) -> Option<T>, meta: impl Fn(&str) -> Read<T>, kind: &str) -> Read<T> {
@@ -466,6 +466,13 @@ impl<'a> Settings<'a> {
             None => Err(self.wrong(key, "", format!("should be a list, but is {}", short(value)))),
         }
     }
+}
+
+/// The value at `a.b` of an object.
+fn at<'v>(config: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
+    let mut steps = path.split('.');
+    let first = config.get(steps.next()?)?;
+    steps.try_fold(first, |v, step| v.get(step))
 }
 
 /// A whole number; or a list, one for each layer, that says the same for all.

@@ -26,6 +26,6 @@ pub use ops::{
     Route, Score, Weigh,
 };
 pub use plan::{Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
-pub use rope::{Longer, Rope, RopeStyle, Stretch};
+pub use rope::{AXES, Longer, Rope, RopeStyle, Stretch};
 pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};
 pub use weight::{Edit, Part, Weight};

@@ -1,5 +1,8 @@
 use serde::Serialize;
 
+/// Axes that a position may have: time, height, width and one more.
+pub const AXES: usize = 4;
+
 /// Which dimensions of a head a rotation pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RopeStyle {
@@ -21,6 +24,8 @@ pub struct Rope {
     pub frequencies: Vec<f32>,
     /// Factor on the rotated dimensions (YaRN's attention factor); 1 for most.
     pub scale: f32,
+    /// The axis of the token's position that turns each pair, where positions have several (2D, mRoPE); empty where they have one.
+    pub axes: Vec<u8>,
     /// What changes where sequences may get longer than the model was first made for. Devices need not look:
     /// [`Plan::fit_context`](crate::Plan::fit_context) settles it before loading.
     pub longer: Option<Longer>,
@@ -71,6 +76,18 @@ impl Rope {
                 self.frequencies = Self::frequencies(base as f32, self.dims());
             }
         }
+    }
+
+    /// The rotation by one position, without a stretch.
+    pub fn new(style: RopeStyle, frequencies: Vec<f32>) -> Self {
+        Self { style, frequencies, scale: 1.0, axes: vec![], longer: None }
+    }
+
+    /// The angle of each pair at a position of so many axes, in f32 as the reference implementations have it: its rounding is part of
+    /// the model.
+    pub fn angles(&self, position: [i64; AXES]) -> impl Iterator<Item = f32> + '_ {
+        let axis = move |pair: usize| self.axes.get(pair).map_or(0, |axis| usize::from(*axis));
+        self.frequencies.iter().enumerate().map(move |(pair, f)| position[axis(pair)] as f32 * f)
     }
 
     /// Dimensions of a head that turn; those after them pass unchanged.

@@ -96,8 +96,12 @@ fn row_ops() {
     let first = |shape: &[usize]| Build::with(8, |b, out| Embed { weight: b.weight(shape), by: Lookup::TokenOrFirst, scale: 1.0, out });
     let sinusoid = |n: usize| Build::with(8, |_, out| Sinusoid { frequencies: vec![1.0; n], offset: 0, out });
     let rope = |head, pairs| {
-        let rope = Rope { style: RopeStyle::Halves, frequencies: vec![1.0; pairs], scale: 1.0, longer: None };
+        let rope = Rope::new(RopeStyle::Halves, vec![1.0; pairs]);
         Build::with(8, |_, out| ApplyRope { x: X, head, rope, shift: 0, out })
+    };
+    let axes = |axes: &[u8]| {
+        let rope = Rope { axes: axes.to_vec(), ..Rope::new(RopeStyle::Halves, vec![1.0; 2]) };
+        Build::with(8, |_, out| ApplyRope { x: X, head: 4, rope, shift: 0, out })
     };
     let slice = |groups, start, len| Build::with(groups * len, |_, out| Slice { x: X, groups, start, len, out });
     let blocks = |weight: &[usize], bias: &[usize]| {
@@ -160,6 +164,9 @@ fn row_ops() {
         ("", sinusoid(4)),
         ("the output is 8 wide, but should be 6", sinusoid(3)),
         ("", rope(4, 2)),
+        ("", axes(&[1, 3])),
+        ("the axes should be below 4, one for each of 2 pairs", axes(&[1, 4])),
+        ("the axes should be below 4, one for each of 2 pairs", axes(&[1])),
         ("rotary dimension 6 is larger than the head, 4", rope(4, 3)),
         ("3 does not divide 8", rope(3, 1)),
         ("", slice(2, 1, 3)),

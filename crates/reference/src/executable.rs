@@ -2,7 +2,7 @@
 
 use crate::ops::{self, Choice, Past};
 use half::f16;
-use onebit_plan::{
+use onebit_plan::{AXES, 
     Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId, Value,
     WeightId,
 };
@@ -164,7 +164,7 @@ impl Interpreter {
             Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.dim, n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
             Op::ApplyRope(a) => {
-                of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.position as i64 + i64::from(a.shift))).collect()
+                of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, [r.position as i64 + i64::from(a.shift); AXES])).collect()
             }
             Op::Attention(a) => {
                 let mut out = vec![];

@@ -7,11 +7,11 @@ use super::{Arch, blocks::*};
 use crate::{
     Result,
     names::{Entry, Order, tensor},
-    rope::Rotary,
+    rope::{Axes, Rotary},
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, Binary, Function, Graph, Rope, RopeStyle, Value};
+use onebit_plan::{AttentionSpec, Binary, Function, Graph, Value};
 
 pub(crate) static QWEN3_5: Arch = Arch {
     hf: &["qwen3_5_text", "qwen3_5"],
@@ -56,22 +56,21 @@ pub(crate) const DELTA: &[Entry] = &[
 ];
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
-    let heads = Heads::read(s, Decoder::read(s)?.width)?;
-    sections(s, rotation(s, &heads)?.frequencies.len())?;
-    gated_layers(s, g, moe, Delta::read(s)?, Delta::project)
+    gated_layers(s, g, Rotary { axes: Axes::Turns(&[11, 11, 10]), ..QUARTER }, moe, Delta::read(s)?, Delta::project)
 }
 
 /// Layers of Gated DeltaNet, whose projections `project` makes, and of gated attention.
 pub(crate) fn gated_layers(
     s: &Settings<'_>,
     g: &mut Graph<'_>,
+    rotary: Rotary,
     moe: Option<Moe>,
     delta: Delta,
     project: fn(&Delta, &mut Graph<'_>, Value) -> Projected,
 ) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    let rope = rotation(s, &heads)?;
+    let rope = s.rotary(heads.head, rotary)?;
     let linear = linear_layers(s, c.layers, &["full_attention"])?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     Ok(c.build(g, |g, layer, x| {
@@ -96,9 +95,7 @@ pub(crate) fn gated_layers(
 }
 
 /// A quarter of each head turns.
-fn rotation(s: &Settings<'_>, heads: &Heads) -> Result<Rope> {
-    s.rotary(heads.head, Rotary { part: 0.25, ..Rotary::new(RopeStyle::Halves) })
-}
+pub(crate) const QUARTER: Rotary = Rotary { part: 0.25, ..Rotary::HALVES };
 
 /// Attention whose output is multiplied by the sigmoid of a gate; each head of `attn_q` gives its query, then its gate. `attend` mixes
 /// prepared queries and keys with values.
@@ -235,23 +232,4 @@ pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize, full: &[&str]) -> R
         None => s.hf_only(true, "its attention layers do not come at a fixed interval"),
     }
     Ok(linear)
-}
-
-/// How many of the `pairs` of rotary dimensions belong to time, height and width (interleaved mRoPE). For text all three positions
-/// are equal, so this is plain rotation.
-fn sections(s: &Settings<'_>, pairs: usize) -> Result<()> {
-    const KEY: &str = "rope_parameters.mrope_section|rope_scaling.mrope_section";
-    let count = |n: &serde_json::Value| n.as_u64().and_then(|n| usize::try_from(n).ok());
-    let sections: Vec<usize> = match s.json(KEY).map(|v| v.as_array()) {
-        None => vec![11, 11, 10],
-        Some(list) => list
-            .filter(|list| list.len() <= 4)
-            .and_then(|list| list.iter().map(count).collect())
-            .ok_or_else(|| s.wrong(KEY, "", "should be a list of up to four counts"))?,
-    };
-    // The three take turns, so a head has no use for more than a third for each; llama.cpp refuses sections beyond the head.
-    let mut noted: Vec<i64> = sections.into_iter().map(|n| n.min(pairs.div_ceil(3)) as i64).collect();
-    noted.resize(4, 0);
-    s.note("rope.dimension_sections", Meta::Integers(noted));
-    Ok(())
 }

@@ -4,7 +4,7 @@
 use super::{
     Arch,
     blocks::*,
-    qwen3_5::{Delta, GATED_NORMS, Projected, gated_layers},
+    qwen3_5::{Delta, GATED_NORMS, Projected, QUARTER, gated_layers},
 };
 use crate::names::{Entry, tensor};
 use onebit_plan::{Graph, Value};
@@ -16,7 +16,7 @@ pub(crate) static QWEN3_NEXT: Arch = Arch {
     ignored: &["mtp.*"],
     plan: |s, g| {
         let delta = Delta { tiled: false, ..Delta::read(s)? };
-        gated_layers(s, g, Some(Moe::read(s, true, true)?), delta, project)
+        gated_layers(s, g, QUARTER, Some(Moe::read(s, true, true)?), delta, project)
     },
 };
 

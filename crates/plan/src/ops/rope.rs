@@ -1,5 +1,5 @@
 use super::{Check, Operator};
-use crate::{Graph, Result, Rope, Value};
+use crate::{AXES, Graph, Result, Rope, Value};
 use serde::Serialize;
 
 /// Turns each head of `x` by the token's position plus `shift`.
@@ -31,6 +31,10 @@ impl Operator for ApplyRope {
         c.divides("head", self.head, c.width(self.x))?;
         if self.rope.dims() > self.head {
             return c.fail(format!("the rotary dimension {} is larger than the head, {}", self.rope.dims(), self.head));
+        }
+        let axes = &self.rope.axes;
+        if !axes.is_empty() && axes.len() != self.rope.frequencies.len() || axes.iter().any(|axis| usize::from(*axis) >= AXES) {
+            return c.fail(format!("the axes should be below {AXES}, one for each of {} pairs", self.rope.frequencies.len()));
         }
         c.as_wide_as(self.x)
     }

@@ -4,7 +4,7 @@ mod sparse;
 
 pub(crate) use sparse::{index, sparse_attention};
 
-use onebit_plan::{
+use onebit_plan::{AXES, 
     Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
     ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
 };
@@ -64,16 +64,15 @@ fn layer_norm_of_run(x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>, ep
     x.iter().enumerate().map(one).collect()
 }
 
-pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: i64) -> Vec<f32> {
+pub(crate) fn rope(x: &[f32], head: usize, rope: &Rope, position: [i64; AXES]) -> Vec<f32> {
     let mut out = x.to_vec();
     for run in out.chunks_exact_mut(head) {
-        for (i, frequency) in rope.frequencies.iter().enumerate() {
+        for (i, angle) in rope.angles(position).enumerate() {
             let (a, b) = match rope.style {
                 RopeStyle::Halves => (i, i + rope.frequencies.len()),
                 RopeStyle::Pairs => (2 * i, 2 * i + 1),
             };
-            // The angle is rounded to f32, as the reference implementations have it; its sine is exact.
-            let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
+            let (sin, cos) = f64::from(angle).sin_cos();
             let (x, y, scale) = (f64::from(run[a]), f64::from(run[b]), f64::from(rope.scale));
             run[a] = ((x * cos - y * sin) * scale) as f32;
             run[b] = ((x * sin + y * cos) * scale) as f32;
