@@ -140,7 +140,9 @@ fn logits_of_each_kind() -> Outcome {
 /// Sections that are no counts, or do not make up the pairs, are refused by name.
 #[test]
 fn wrong_sections() -> Outcome {
-    for (sections, what) in [(json!([2, 3, 4]), "has 9 pairs in all, but 8 turn"), (json!("all"), "up to 4 counts"), (json!([1, -1]), "up to 4 counts")] {
+    for (sections, what) in
+        [(json!([2, 3, 4]), "has 9 pairs in all, but 8 turn"), (json!("all"), "up to 4 counts"), (json!([1, -1]), "up to 4 counts")]
+    {
         let folder = turning_as(&json!({ "rope_parameters": { "rope_type": "default", "mrope_section": sections } }))?;
         let error = common::refusal(folder.path())?;
         assert!(error.contains("mrope_section") && error.contains(what), "{error}");

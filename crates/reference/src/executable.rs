@@ -2,9 +2,9 @@
 
 use crate::ops::{self, Choice, Past};
 use half::f16;
-use onebit_plan::{AXES, 
-    Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId, Value,
-    WeightId,
+use onebit_plan::{
+    AXES, Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId,
+    Value, WeightId,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -163,9 +163,11 @@ impl Interpreter {
             Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
             Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.dim, n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
-            Op::ApplyRope(a) => {
-                of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, [r.position as i64 + i64::from(a.shift); AXES])).collect()
-            }
+            Op::ApplyRope(a) => of(a.x)
+                .iter()
+                .zip(rows)
+                .map(|(x, r)| ops::rope(x, a.head, &a.rope, [r.position as i64 + i64::from(a.shift); AXES]))
+                .collect(),
             Op::Attention(a) => {
                 let mut out = vec![];
                 for (i, row) in rows.iter().enumerate() {

@@ -4,8 +4,8 @@ mod sparse;
 
 pub(crate) use sparse::{index, sparse_attention};
 
-use onebit_plan::{AXES, 
-    Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
+use onebit_plan::{
+    AXES, Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
     ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
 };
 

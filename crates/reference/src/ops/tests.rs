@@ -1,8 +1,8 @@
 //! Values from PyTorch 2.15 in f64, for inputs `sin(0.7 i + offset)`.
 
 use super::*;
-use onebit_plan::{AXES, 
-    Gating, Mask, Signs, StateId, Value, WeightId,
+use onebit_plan::{
+    AXES, Gating, Mask, Signs, StateId, Value, WeightId,
     ops::{Index, NgramEmbed, NgramHead, SparseAttention},
 };
 
@@ -87,8 +87,18 @@ fn rotation_of_part_of_a_head() {
 fn rotation_by_two_axes() {
     let axes = Rope { scale: 1.5, axes: vec![2, 0], ..Rope::new(RopeStyle::Halves, vec![1.0, 0.1]) };
     let expected = [
-        1.32961732, 1.4026285, -0.922955339, 0.499170794, -0.611857891, -0.977530122, 0.0722128146, -0.91274885, 1.40330796, 1.05294754,
-        0.989358246, 0.662969232,
+        1.32961732,
+        1.4026285,
+        -0.922955339,
+        0.499170794,
+        -0.611857891,
+        -0.977530122,
+        0.0722128146,
+        -0.91274885,
+        1.40330796,
+        1.05294754,
+        0.989358246,
+        0.662969232,
     ];
     close(&rope(&v(12, 1.0), 6, &axes, [3, 9, 5, 0]), &expected);
 }
