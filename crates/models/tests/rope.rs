@@ -159,7 +159,7 @@ fn defaults() -> Outcome {
         ("stablelm", base(10_000.0, 4), RopeStyle::Halves, RopeStyle::Halves),
         ("olmo", base(10_000.0, 16), RopeStyle::Halves, RopeStyle::Pairs),
     ] {
-        let Some(source) = onebit_reference::check::folder(name) else { continue };
+        let Some(source) = check::folder(name) else { continue };
         let folder = changed(&source, |config, _| {
             config.remove("rope_parameters");
         })?;
