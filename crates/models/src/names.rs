@@ -90,6 +90,11 @@ impl Entry {
         self.edit = Edit::Softplus;
         self
     }
+    /// Rows count as if they all had the length one, which GGUF files hold so.
+    pub(crate) const fn unit_rows(mut self) -> Self {
+        self.edit = Edit::UnitRow;
+        self
+    }
     /// GGUF files have a dimension of one behind the first.
     pub(crate) const fn one_behind(mut self) -> Self {
         self.one_behind = true;

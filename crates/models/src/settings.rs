@@ -412,17 +412,31 @@ impl<'a> Settings<'a> {
 
     /// Tokens of context that the model was made for.
     pub(crate) fn context(&self) -> Result<usize> {
-        self.size_to(
-            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length",
+        let stated = self.size_to(
+            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length|max_context_length",
             "context_length",
             1 << 31,
-        )
+        )?;
+        let context = self.plain_context()?.map_or(stated, |plain| plain.min(stated));
+        self.note("context_length", Meta::Unsigned(context as u64));
+        Ok(context)
+    }
+
+    /// Tokens beyond which attention changes in a way that is not known here, so that contexts end there.
+    fn plain_context(&self) -> Result<Option<usize>> {
+        // MiniCPM 4 chooses blocks of keys in longer contexts.
+        if let Some(tokens) = self.optional_size_to("sparse_config.dense_len", "", 1 << 31)? {
+            return Ok(Some(tokens));
+        }
+        // Qwen scales queries by the logarithm of their position, and lets the base grow.
+        let grows = ["use_dynamic_ntk", "use_logn_attn"].iter().any(|key| self.json(key).and_then(Value::as_bool) == Some(true));
+        if grows { self.optional_size_to("seq_length", "", 1 << 31) } else { Ok(None) }
     }
 
     /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree; what GGUF files
     /// state is not always true, and llama.cpp does not look at it.
     pub(crate) fn vocabulary(&self, embedding_rows: Option<usize>) -> Result<usize> {
-        const KEYS: (&str, &str) = ("vocab_size", "vocab_size");
+        const KEYS: (&str, &str) = ("vocab_size|padded_vocab_size", "vocab_size");
         let stated = if self.is_gguf() && embedding_rows.is_some() { None } else { self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)? };
         let size = stated.or(embedding_rows.filter(|n| *n <= 1 << 24)).ok_or_else(|| self.missing(KEYS.0, KEYS.1))?;
         self.note(KEYS.1, Meta::Unsigned(size as u64));

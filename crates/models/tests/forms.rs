@@ -43,6 +43,34 @@ fn text_model_of_a_vision_checkpoint() -> Outcome {
     agrees(out.path(), out.path())
 }
 
+/// What differs from Llama by its name alone, with the settings in their older form.
+#[test]
+fn llama_by_other_names() -> Outcome {
+    for name in ["aquila", "skywork"] {
+        let out = folder("llama", |config, _| {
+            config.insert("model_type".into(), json!(name));
+            let Some(Value::Object(mut stretched)) = config.remove("rope_parameters") else { return };
+            config.insert("rope_theta".into(), stretched.remove("rope_theta").unwrap_or_default());
+            config.insert("rope_scaling".into(), stretched.into());
+        })?;
+        agrees(out.path(), out.path())?;
+    }
+    Ok(())
+}
+
+/// Contexts end where attention would begin to be another.
+#[test]
+fn context_of_plain_attention() -> Outcome {
+    let context = |config: Value| -> Outcome<usize> {
+        let out = folder("llama", |own, _| own.extend(config.as_object().cloned().unwrap_or_default()))?;
+        Ok(onebit_models::load(&Checkpoint::open(out.path())?)?.plan.context)
+    };
+    assert_eq!(context(json!({ "max_position_embeddings": 512, "sparse_config": { "dense_len": 128 } }))?, 128);
+    assert_eq!(context(json!({ "max_position_embeddings": 512, "seq_length": 64, "use_logn_attn": true }))?, 64);
+    assert_eq!(context(json!({ "max_position_embeddings": 512, "seq_length": 64, "use_dynamic_ntk": false }))?, 512);
+    Ok(())
+}
+
 /// Base models are saved without the outer name.
 #[test]
 fn without_prefix() -> Outcome {

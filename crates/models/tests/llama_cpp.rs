@@ -192,6 +192,27 @@ fn gpt_oss_without_yarn() -> Outcome {
     })
 }
 
+/// llama.cpp tells Baichuan's models apart by their layers: 32 turn, 40 have linear biases.
+#[test]
+fn baichuan_with_its_layers() -> Outcome {
+    let Some(python) = python() else { return Ok(()) };
+    for (name, layers) in [("baichuan", 32), ("baichuan2", 32), ("baichuan2_13b", 40)] {
+        let folder = common::folder(name, |config, tensors| {
+            config.insert("num_hidden_layers".into(), layers.into());
+            for i in 2..layers {
+                let (from, to) = (format!("layers.{}.", i % 2), format!("layers.{i}."));
+                let copies: Vec<_> =
+                    tensors.iter().filter(|(n, _)| n.contains(&from)).map(|(n, t)| (n.replace(&from, &to), t.clone())).collect();
+                tensors.extend(copies);
+            }
+        })?;
+        let expected = Expected::open(folder.path())?;
+        let ours = reference(folder.path(), &expected.long)?;
+        witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())?;
+    }
+    Ok(())
+}
+
 /// As Kimi Linear is published: with queries made in one step. Not every llama.cpp reads the other form.
 #[test]
 fn kimi_linear() -> Outcome {

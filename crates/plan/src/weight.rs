@@ -15,16 +15,22 @@ pub enum Edit {
     NegExp,
     /// `ln(1 + exp(x))`: the decay rates of RG-LRU, which are stored without bounds.
     Softplus,
+    /// `x / |x|` of each row: an output matrix whose rows all count alike (Baichuan 2's NormHead).
+    UnitRow,
 }
 
 impl Edit {
-    /// Applies the edit in place.
+    /// Applies the edit in place, to the values of one row.
     pub fn apply(self, values: &mut [f32]) {
         match self {
             Self::None => {}
             Self::AddOne => values.iter_mut().for_each(|v| *v += 1.0),
             Self::NegExp => values.iter_mut().for_each(|v| *v = -v.exp()),
             Self::Softplus => values.iter_mut().for_each(|v| *v = Function::Softplus.apply(*v)),
+            Self::UnitRow => {
+                let length = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt().max(1e-12);
+                values.iter_mut().for_each(|v| *v = (f64::from(*v) / length) as f32);
+            }
         }
     }
 }
@@ -138,7 +144,7 @@ impl Weight {
                 rest = then;
             }
         }
-        self.edit.apply(&mut out);
+        out.chunks_mut(self.columns().max(1)).for_each(|row| self.edit.apply(row));
         out
     }
     /// Lets the mapped pages behind the weight go, once a device has its own packed form.

@@ -55,8 +55,12 @@ pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
 fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
     let heads = Heads::read(s, Decoder::width(s)?)?;
     let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
-    let row = |i: usize| if i < dims { i / 2 + i % 2 * dims / 2 } else { i };
-    Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + row(i))).collect()))
+    Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + paired(i, dims))).collect()))
+}
+
+/// Which dimension of a head that pairs halves comes at `i` where `dims` are paired one by one.
+fn paired(i: usize, dims: usize) -> usize {
+    if i < dims { i / 2 + i % 2 * dims / 2 } else { i }
 }
 
 /// Names of the norms of queries and keys.
@@ -321,7 +325,7 @@ impl Heads {
                 format!("is {kv_heads}, which does not divide {heads} heads"),
             ));
         }
-        let head = match s.optional_size("head_dim", "attention.key_length")? {
+        let head = match s.optional_size("head_dim|kv_channels", "attention.key_length")? {
             Some(head) => head,
             None if width.is_multiple_of(heads) => width / heads,
             None => {
@@ -420,10 +424,21 @@ impl Heads {
 
     /// The rows of a matrix of all three in the order that GGUF files have.
     pub(crate) fn ungrouped(&self) -> Order {
+        Order::Rows(self.ungrouped_rows())
+    }
+
+    /// The same where GGUF files hold the `dims` dimensions that turn, of each head of queries and keys, in adjacent pairs.
+    pub(crate) fn ungrouped_pairs(&self, dims: usize) -> Order {
+        let (rows, turning) = (self.ungrouped_rows(), (self.heads + self.kv_heads) * self.head);
+        let from = |i: usize| if i < turning { i / self.head * self.head + paired(i % self.head, dims) } else { i };
+        Order::Rows((0..rows.len()).map(|i| rows[from(i)]).collect())
+    }
+
+    fn ungrouped_rows(&self) -> Vec<usize> {
         let parts = self.fused_parts();
         let run: usize = parts.iter().map(|(_, len)| len).sum();
         let rows = |(start, len): (usize, usize)| (0..self.fused.runs).flat_map(move |r| r * run + start..r * run + start + len);
-        Order::Rows(parts.into_iter().flat_map(rows).collect())
+        parts.into_iter().flat_map(rows).collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! GLM-4.5 (GLM-4.5 Team 2025, arXiv:2508.06471) and what is shaped like it: grouped-query attention with the mixture of experts of
 //! DeepSeek-V3. dots.llm1 (Huo et al. 2025, arXiv:2506.05767), MiniMax-M2 (MiniMax 2025), Hy3 (Tencent 2026), Solar Open (Upstage 2026),
-//! Sarvam (Sarvam AI 2026), and ERNIE 4.5 (Baidu 2025), whose scores are a softmax. Reference: transformers' `models/glm4_moe` and those
-//! of the others' names.
+//! Sarvam (Sarvam AI 2026), and ERNIE 4.5 (Baidu 2025) and the first DeepSeek (Dai et al. 2024, arXiv:2401.06066), whose scores are a
+//! softmax. Reference: transformers' `models/glm4_moe` and those of the others' names, and `modeling_deepseek.py` of
+//! deepseek-ai/deepseek-moe-16b-base.
 
 use super::{
     Arch,
@@ -16,7 +17,7 @@ use crate::{
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{Graph, Score, Value};
+use onebit_plan::{Graph, RopeStyle, Score, Value};
 
 pub(crate) static GLM4_MOE: Arch = Arch {
     hf: &["glm4_moe"],
@@ -105,13 +106,25 @@ pub(crate) static ERNIE4_5_MOE: Arch = Arch {
     },
 };
 
+pub(crate) static DEEPSEEK: Arch = Arch {
+    hf: &["deepseek"],
+    gguf: &["deepseek"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, EXPERTS, SHARED_EXPERTS],
+    ignored: &[],
+    plan: |s, g| {
+        let implied =
+            Implied { score: Score::Softmax, corrected: false, normalize: false, shared: 2, dense: 0, best: 1, ..Implied::SIGMOID };
+        plan(s, g, &Family { implied, rotary: Rotary::new(RopeStyle::Pairs), qk_norm: false, ..DOTS })
+    },
+};
+
 /// GGUF files call the norm before the feed-forward layer after what it follows, as the Hub does.
 const GLM_NORMS: &[Entry] = &[
     tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm"),
     tensor("blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"),
 ];
 
-const SARVAM: &[Entry] = &[
+pub(super) const SARVAM: &[Entry] = &[
     tensor("token_embd", "model.word_embeddings"),
     tensor("blk.{}.attn_qkv", "model.layers.{}.attention.query_key_value"),
     tensor("blk.{}.attn_q_norm", "model.layers.{}.attention.query_layernorm"),
@@ -133,19 +146,19 @@ const MINIMAX: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.b
 const ERNIE: &[Entry] = &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.moe_statics.e_score_correction_bias")];
 
 /// In what the families differ.
-struct Family {
-    implied: Implied,
-    rotary: Rotary,
+pub(super) struct Family {
+    pub(super) implied: Implied,
+    pub(super) rotary: Rotary,
     /// Whether queries and keys are normalised where the configuration does not say.
-    qk_norm: bool,
+    pub(super) qk_norm: bool,
     /// Whether over all heads at once.
-    over_all: bool,
-    ffn_norm: &'static str,
+    pub(super) over_all: bool,
+    pub(super) ffn_norm: &'static str,
     /// The setting that says whether queries, keys and values have biases.
-    bias: &'static str,
+    pub(super) bias: &'static str,
 }
 
-const DOTS: Family = Family {
+pub(super) const DOTS: Family = Family {
     implied: Implied::SIGMOID,
     rotary: Rotary::HALVES,
     qk_norm: true,
@@ -156,7 +169,7 @@ const DOTS: Family = Family {
 
 const GLM: Family = Family { qk_norm: false, ffn_norm: "post_attention_norm", ..DOTS };
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
+pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads { biased: s.implied(family.bias, false)?, ..Heads::read(s, c.width)? };
     // MiniMax counts the dimensions that turn.

@@ -1,7 +1,8 @@
 //! Llama (Touvron et al. 2023, arXiv:2302.13971; with grouped heads arXiv:2307.09288) and what is shaped like it:
 //! Mistral (Jiang et al. 2023, arXiv:2310.06825) and its mixture of experts Mixtral (Jiang et al. 2024, arXiv:2401.04088), CWM,
-//! InternLM 3, Arcee AFM with its feed-forward layer without a gate, and SmolLM3, some layers of which do not know
-//! positions (Yang et al. 2025, arXiv:2501.18795).
+//! InternLM 1 and 3, XVERSE, Aquila (BAAI 2023), Skywork (Wei et al. 2023, arXiv:2310.19341), openPangu Embedded (Huawei 2025),
+//! Orion with LayerNorm (Chen et al. 2024, arXiv:2401.12246), Arcee AFM with its feed-forward layer without a gate, and SmolLM3, some
+//! layers of which do not know positions (Yang et al. 2025, arXiv:2501.18795).
 
 use super::{Arch, blocks::*};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 use onebit_plan::{Graph, RopeStyle, Value};
 
 pub(crate) static LLAMA: Arch = Arch {
-    hf: &["llama", "mistral", "ministral", "mixtral", "cwm", "internlm3"],
+    hf: &["llama", "mistral", "ministral", "mixtral", "cwm", "internlm3", "aquila", "skywork"],
     gguf: &["llama"],
     tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, MIXTRAL_EXPERTS],
     ignored: &[],
@@ -44,6 +45,38 @@ pub(crate) static SMOLLM3: Arch = Arch {
     plan: |s, g| plan(s, g, &Family { without_positions: without_positions(s)?, ..Family::default() }),
 };
 
+pub(crate) static XVERSE: Arch = Arch {
+    hf: &["xverse"],
+    gguf: &["xverse"],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family::default()),
+};
+
+pub(crate) static INTERNLM: Arch = Arch {
+    hf: &["internlm"],
+    gguf: &[],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { bias: "bias", ..Family::default() }),
+};
+
+pub(crate) static ORION: Arch = Arch {
+    hf: &["orion"],
+    gguf: &["orion"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { layer_norm: true, rotary: Rotary::HALVES, ..Family::default() }),
+};
+
+pub(crate) static PANGU_EMBEDDED: Arch = Arch {
+    hf: &["PanguEmbedded", "pangu_embedded"],
+    gguf: &["pangu-embedded"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { bias: "bias", rotary: Rotary::HALVES, ..Family::default() }),
+};
+
 pub(super) const MIXTRAL_EXPERTS: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.block_sparse_moe.gate"),
     tensor("blk.{}.ffn_gate_exps", "model.layers.{}.block_sparse_moe.experts.{e}.w1"),
@@ -65,6 +98,8 @@ pub(super) struct Family {
     pub(super) grows: bool,
     /// The setting that says whether queries, keys and values have biases.
     pub(super) bias: &'static str,
+    /// Whether norms are LayerNorms, whatever the epsilon is called.
+    pub(super) layer_norm: bool,
 }
 
 impl Default for Family {
@@ -76,6 +111,7 @@ impl Default for Family {
             rotary: Rotary::new(RopeStyle::Pairs),
             grows: false,
             bias: "attention_bias",
+            layer_norm: false,
         }
     }
 }
@@ -100,7 +136,7 @@ fn growth(s: &Settings<'_>) -> Result<Option<(f32, usize)>> {
 }
 
 pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
-    let c = Decoder::read(s)?;
+    let c = if family.layer_norm { Decoder::read_layer_norm(s, "rms_norm_eps")? } else { Decoder::read(s)? };
     let heads = Heads { biased: s.implied(family.bias, false)?, ..Heads::read(s, c.width)? };
     let rope = s.rotary(heads.head, family.rotary)?;
     let inner = s.size("intermediate_size", "feed_forward_length")?;

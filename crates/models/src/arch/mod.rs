@@ -3,6 +3,9 @@
 mod afmoe;
 mod altup;
 mod apertus;
+mod arctic;
+mod baichuan;
+mod bailing;
 mod bailing_hybrid;
 mod bamba;
 pub(crate) mod bitnet;
@@ -34,6 +37,7 @@ mod granite_hybrid;
 mod hunyuan;
 mod hybrid;
 mod hyper;
+mod internlm2;
 mod jamba;
 mod jetmoe;
 mod kda;
@@ -47,6 +51,7 @@ mod longcat_flash;
 mod mamba;
 mod mamba2;
 mod mimo_v2;
+mod minicpm;
 mod minicpm3;
 mod minimax;
 mod mixture;
@@ -64,6 +69,7 @@ mod opt;
 mod phi;
 mod phi3;
 mod phimoe;
+mod qwen;
 mod qwen2;
 mod qwen3;
 mod qwen3_5;
@@ -74,6 +80,7 @@ mod rwkv;
 mod seed_oss;
 mod stablelm;
 mod starcoder2;
+mod variants;
 mod windows;
 mod zamba2;
 mod zaya;
@@ -196,6 +203,21 @@ static ALL: &[&Arch] = &[
     &lfm2::LFM2_MOE,
     &kimi_linear::KIMI_LINEAR,
     &bailing_hybrid::BAILING_HYBRID,
+    &llama::XVERSE,
+    &llama::INTERNLM,
+    &llama::ORION,
+    &llama::PANGU_EMBEDDED,
+    &minicpm::MINICPM,
+    &internlm2::INTERNLM2,
+    &baichuan::BAICHUAN,
+    &baichuan::BAICHUAN2,
+    &glm::CHATGLM,
+    &qwen::QWEN,
+    &glm4_moe::DEEPSEEK,
+    &bailing::BAILING_MOE,
+    &bailing::BAILING_MOE_NORM_HEAD,
+    &bailing::BAILING_MOE_V2,
+    &arctic::ARCTIC,
     &jetmoe::JETMOE,
     &modernbert::MODERNBERT_DECODER,
 ];
@@ -221,7 +243,8 @@ impl Arch {
             Source::HuggingFace => {
                 let text = checkpoint.config.get("text_config").and_then(|text| text.get("model_type"));
                 let names = [checkpoint.config.get("model_type"), text];
-                (names.into_iter().flatten().filter_map(|name| name.as_str()).collect(), |a| a.hf)
+                let names = names.into_iter().flatten().filter_map(|name| name.as_str());
+                (names.map(|name| variants::variant(name, &checkpoint.config)).collect(), |a| a.hf)
             }
         };
         let Some(first) = names.first() else { return Err(missing("model_type", "config.json")) };

@@ -60,7 +60,9 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             std::mem::swap(rows, columns);
         }
         let columns = shape.last().copied().unwrap_or(1);
-        let same = if weight.rounds_input {
+        let same = if weight.edit == Edit::UnitRow {
+            F32
+        } else if weight.rounds_input {
             TQ2_0
         } else if weight.ty.info().ggml_id.is_some() && weight.ty.info().encode.is_some() {
             weight.ty

@@ -1,0 +1,15 @@
+//! Checkpoints that are told apart by more than their `model_type`.
+
+use serde_json::{Map, Value};
+
+/// The architecture's name, which may not be the `model_type` that `config.json` states.
+pub(super) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &'a str {
+    let is_true = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
+    match model_type {
+        // The first Baichuan was trained without a z-loss, and with an output matrix as it is.
+        "baichuan" if config.contains_key("z_loss_weight") || config.get("vocab_size") == Some(&125_696.into()) => "baichuan2",
+        "bailing_moe" if is_true("moe_router_enable_expert_bias") || is_true("use_qk_norm") => "bailing_moe_v2",
+        "bailing_moe" if is_true("norm_head") => "bailing_moe_norm_head",
+        other => other,
+    }
+}

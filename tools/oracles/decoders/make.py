@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""Fixtures of decoders that transformers does not have, by oracles written after the authors' code.
+
+    make.py OUT [NAME ...]     in OUT/NAME; all of them where none is named
+
+Needs PyTorch and safetensors.
+"""
+import sys
+
+import torch
+
+import harness
+import llama_like  # noqa: F401
+import mixtures  # noqa: F401
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    for name in sys.argv[2:] or harness.FAMILIES:
+        harness.make(name, sys.argv[1])
