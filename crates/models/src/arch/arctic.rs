@@ -9,13 +9,8 @@ use crate::{
 };
 use onebit_plan::{Graph, Mask, RopeStyle, Value};
 
-pub(crate) static ARCTIC: Arch = Arch {
-    hf: &["arctic"],
-    gguf: &["arctic"],
-    tensors: &[TRUNK, INTERLEAVED_ATTENTION, RESIDUAL, MIXTRAL_EXPERTS],
-    ignored: &[],
-    plan,
-};
+pub(crate) static ARCTIC: Arch =
+    Arch { hf: &["arctic"], gguf: &["arctic"], tensors: &[TRUNK, INTERLEAVED_ATTENTION, RESIDUAL, MIXTRAL_EXPERTS], ignored: &[], plan };
 
 const RESIDUAL: &[Entry] = &[
     tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm"),

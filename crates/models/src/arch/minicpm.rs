@@ -11,13 +11,8 @@ use crate::{
 use onebit_formats::Meta;
 use onebit_plan::{Graph, Mask, RopeStyle, Value};
 
-pub(crate) static MINICPM: Arch = Arch {
-    hf: &["minicpm"],
-    gguf: &["minicpm"],
-    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, EXPERTS],
-    ignored: &[],
-    plan,
-};
+pub(crate) static MINICPM: Arch =
+    Arch { hf: &["minicpm"], gguf: &["minicpm"], tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, EXPERTS], ignored: &[], plan };
 
 const EXPERTS: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.mlp.gate"),
