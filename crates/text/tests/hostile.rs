@@ -34,6 +34,13 @@ fn the_good_file_is_read() {
     assert_eq!((tokenizer.bos(), tokenizer.len()), (Some(5), 6));
 }
 
+/// A unigram model of the good file's tokens, with other settings.
+fn unigram(settings: Value) -> Value {
+    let mut model = json!({"type": "Unigram", "vocab": [["a", -1.0], ["b", -1.0], ["c", -1.0], ["ab", -1.5], ["abc", -2.0], ["<s>", 0.0]]});
+    model.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    model
+}
+
 /// Each is refused with a message that names what is wrong.
 #[test]
 fn refused_by_name() {
@@ -56,8 +63,24 @@ fn refused_by_name() {
         ("/model/merges/1", json!(["a", "b", "c"]), "a merge"),
         ("/model/merges/1", json!(7), "a merge"),
         ("/model/unk_token", json!("<unk>"), "`unk_token` is `<unk>`"),
-        ("/model/end_of_word_suffix", json!("</w>"), "byte-level BPE with marked"),
-        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "AA"}), "the normalizer `Precompiled`"),
+        ("/model/type", json!("Unigram"), "an array of tokens with scores"),
+        ("/model", json!({"type": "Unigram", "vocab": {"a": 0}}), "an array of tokens with scores"),
+        ("/model", json!({"type": "Unigram", "vocab": [["<s>"], ["a", 0.5]]}), "invalid length 1"),
+        ("/model", unigram(json!({"unk_id": 6})), "`unk_id` is 6, but the model has 6 tokens"),
+        ("/model", unigram(json!({"unk_id": -1})), "-1"),
+        (
+            "/model",
+            unigram(json!({"vocab": [["a", 0.0], ["a", 0.0], ["c", 0.0], ["d", 0.0], ["e", 0.0], ["<s>", 0.0]]})),
+            "token `a` has two ids",
+        ),
+        ("/model/type", json!("WordPiece"), "`unk_token` is `[UNK]`, which is no token of the model"),
+        ("/model/type", json!("WordLevel"), "`unk_token` is `<unk>`, which is no token of the model"),
+        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "A"}), "not base 64"),
+        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "AA=="}), "`precompiled_charsmap` has 1 bytes"),
+        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAAAA"}), "a table of 4 bytes, but 2 bytes follow"),
+        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "AAAAAP8="}), "replacements that are not UTF-8"),
+        ("/normalizer", json!({"type": "Precompiled", "precompiled_charsmap": format!("AAAAA{}", "E".repeat(103))}), "at most 64 are read"),
+        ("/normalizer", json!({"type": "BertNormalizer", "lowercase": 1}), "`BertNormalizer`"),
         ("/normalizer", json!({}), "no type"),
         ("/normalizer", json!(7), ""),
         ("/normalizer", json!({"type": "Replace", "pattern": {"String": ""}, "content": "x"}), "pattern is empty"),
@@ -69,22 +92,27 @@ fn refused_by_name() {
             json!({"type": "Sequence", "normalizers": vec![json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}); 40]}),
             "times as long",
         ),
-        ("/pre_tokenizer", json!({"type": "UnicodeScripts"}), "the pre-tokenizer `UnicodeScripts`"),
+        ("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}), "`FixedLength` has the length 0"),
+        ("/pre_tokenizer", json!({"type": "Syllables"}), "the pre-tokenizer `Syllables`"),
         ("/pre_tokenizer", json!({"type": "Split", "pattern": {"String": "a"}, "behavior": "Sometimes"}), "`Split`"),
-        (
-            "/pre_tokenizer",
-            json!({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel", "add_prefix_space": false}, {"type": "WhitespaceSplit"}]}),
-            "after `ByteLevel`",
-        ),
         ("/pre_tokenizer", json!({"type": "Split", "pattern": {"Regex": "a".repeat(100_000)}, "behavior": "Isolated"}), "100000 bytes"),
         ("/post_processor", json!({"type": "Magic"}), "the post-processor `Magic`"),
         ("/post_processor/single/0", json!({"SpecialToken": {"id": "<t>"}}), "`<t>`"),
         ("/post_processor/single/0", json!({"Sequence": {"id": "A"}}), "the text 2 times"),
         ("/post_processor/special_tokens/<s>/ids", json!([6]), "adds id 6"),
         ("/decoder", json!({"type": "CTC"}), "the decoder `CTC`"),
+        ("/decoder", json!({"type": "CTC", "pad_token": "", "word_delimiter_token": "|"}), "`CTC` has an empty `pad_token`"),
+        ("/decoder", json!({"type": "BPEDecoder", "suffix": ""}), "`suffix` of `BPEDecoder` is empty"),
         (
             "/decoder",
-            json!({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Replace", "pattern": {"String": "ab"}, "content": ""}]}),
+            json!({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "WordPiece"}]}),
+            "a `WordPiece` decoder after others",
+        ),
+        ("/truncation", json!({"max_length": -1}), "-1"),
+        ("/padding", json!({"pad_id": "x"}), "string"),
+        (
+            "/decoder",
+            json!({"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Replace", "pattern": {"Regex": "ab"}, "content": ""}]}),
             "`Replace`",
         ),
         ("/added_tokens/0/id", json!(4), "both have id 4"),

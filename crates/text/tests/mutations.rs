@@ -124,7 +124,8 @@ fn mutate_json(value: &mut Value, random: &mut Random) {
 
 #[test]
 fn tokenizer_json() {
-    let entries: Vec<Value> = json(&data("tokenizers.json")).as_array().unwrap().iter().map(|e| e["tokenizer"].clone()).collect();
+    let files = ["tokenizers.json", "tokenizers_more.json"].map(|file| json(&data(file)));
+    let entries: Vec<Value> = files.iter().flat_map(|file| file.as_array().unwrap()).map(|e| e["tokenizer"].clone()).collect();
     let mut read = 0;
     run(|random| {
         let mut file = random.pick(&entries).clone();

@@ -3,7 +3,10 @@
 //! They are looked for as `tokenizers` does (`added_vocabulary.rs`): first, in the text as given, the tokens that are not
 //! subject to normalization; then, in what is left, after normalization, the others. At each place the longest wins.
 
-use super::normalize::{Normalizer, normalize};
+use super::{
+    category::is_word,
+    normalize::{Normalizer, normalize},
+};
 use crate::{Error, Result};
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -107,9 +110,4 @@ impl Pass {
             part(Part::Text(&text[done..], first && done == 0));
         }
     }
-}
-
-/// `\w`.
-fn is_word(c: char) -> bool {
-    regex_syntax::try_is_word_character(c).unwrap_or_else(|_| c.is_alphanumeric())
 }

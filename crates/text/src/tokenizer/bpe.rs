@@ -4,10 +4,15 @@
 //! Short words are merged by looking through all pairs each time and remembered in a cache. Long ones (a vocabulary
 //! without word boundaries, or a text of one letter) use a queue of ranks, so that time stays proportional to length.
 
-use super::{bytes, joints::Joints, strings::Index, strings::Strings};
+use super::{
+    bytes::{self, ByteTokens},
+    cache::Cache,
+    joints::Joints,
+    strings::{Index, Strings},
+};
 use crate::{Error, Result};
-use hashbrown::{DefaultHashBuilder, HashMap};
-use std::{cmp::Reverse, collections::BinaryHeap, hash::BuildHasher};
+use hashbrown::HashMap;
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// No token.
 const NONE: u32 = u32::MAX;
@@ -57,8 +62,7 @@ pub(crate) struct Options {
 pub(crate) struct Bpe {
     options: Options,
     alphabet: Alphabet,
-    /// Tokens `<0xAB>` by byte.
-    byte_tokens: Box<[u32; 256]>,
+    byte_tokens: ByteTokens,
     merges: HashMap<u64, Merge>,
     /// Tokens by the bytes of a whole word, for `ignore_merges`.
     words: Option<(Strings, Index)>,
@@ -67,7 +71,6 @@ pub(crate) struct Bpe {
     tokens: u32,
     /// Where words of characters are cut.
     joints: Option<Joints>,
-    hasher: DefaultHashBuilder,
 }
 
 fn key(left: u32, right: u32) -> u64 {
@@ -123,19 +126,11 @@ impl<'a> Merges<'a> {
 pub(crate) struct MergeMap(HashMap<u64, Merge>);
 
 impl Bpe {
-    /// `index` finds the model's tokens in `texts`, which are UTF-8; `origin` is named in errors.
-    pub(crate) fn new(origin: &str, texts: &Strings, index: &Index, merges: MergeMap, options: Options) -> Result<Self> {
+    /// `index` finds the model's tokens in `texts`, which are UTF-8.
+    pub(crate) fn new(texts: &Strings, index: &Index, merges: MergeMap, options: Options) -> Self {
         let find = |text: &str| index.get(texts, text.as_bytes()).unwrap_or(NONE);
-        let mut byte_tokens = Box::new([NONE; 256]);
-        if options.byte_fallback {
-            for (byte, id) in byte_tokens.iter_mut().enumerate() {
-                *id = find(&format!("<0x{byte:02X}>"));
-            }
-        }
+        let byte_tokens = if options.byte_fallback { ByteTokens::find(texts, index) } else { ByteTokens::default() };
         let alphabet = if options.byte_level {
-            if !(options.prefix.is_empty() && options.suffix.is_empty()) {
-                return Err(Error::unsupported(origin, "byte-level BPE with marked continuations or ends of words"));
-            }
             let mut table = Box::new([NONE; 256]);
             for byte in 0..=255u8 {
                 table[byte as usize] = find(bytes::char_of(byte).encode_utf8(&mut [0; 4]));
@@ -176,25 +171,16 @@ impl Bpe {
             }
             (words, found)
         });
-        let mut model = Self {
-            options,
-            alphabet,
-            byte_tokens,
-            merges: merges.0,
-            words,
-            parts: Vec::new(),
-            tokens: texts.len() as u32,
-            joints: None,
-            hasher: DefaultHashBuilder::default(),
-        };
+        let mut model =
+            Self { options, alphabet, byte_tokens, merges: merges.0, words, parts: Vec::new(), tokens: texts.len() as u32, joints: None };
         model.find_joints(texts);
-        Ok(model)
+        model
     }
 
     /// Finds where words can be cut, for vocabularies of characters whose symbols do not depend on their place.
     fn find_joints(&mut self, texts: &Strings) {
         let Alphabet::Chars(tables) = &self.alphabet else { return };
-        let plain = self.options.prefix.is_empty() && self.options.suffix.is_empty() && self.words.is_none();
+        let plain = self.options.prefix.is_empty() && self.options.suffix.is_empty() && !self.options.ignore_merges;
         let merged = self.merges.values().filter_map(|merge| str::from_utf8(texts.get(merge.id)?).ok());
         self.joints = plain.then(|| Joints::new(tables[place(true, false)].keys().copied(), merged));
     }
@@ -216,7 +202,7 @@ impl Bpe {
         }
         let mut order: Vec<u32> = (0..texts.len() as u32).collect();
         order.sort_by(|&a, &b| scores[b as usize].total_cmp(&scores[a as usize]));
-        let mut model = Self::new(origin, texts, index, MergeMap(HashMap::new()), options)?;
+        let mut model = Self::new(texts, index, MergeMap(HashMap::new()), options);
         let Alphabet::Chars(tables) = &mut model.alphabet else { return Err(Error::unsupported(origin, "byte-level tokens with scores")) };
         let mut part = |text: &str| {
             let mut chars = text.chars();
@@ -255,50 +241,43 @@ impl Bpe {
     }
 
     /// Appends the tokens of one word.
-    pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
+    pub(crate) fn encode(&self, word: &str, cache: &mut Cache, work: &mut Work, out: &mut Vec<u32>) {
+        let mut piece = |piece: &str| cache.encode(piece, out, |out| self.encode_piece(piece, work, out));
         match &self.joints {
-            Some(joints) => joints.cut(word, |piece| self.encode_piece(piece, scratch, out)),
-            None => self.encode_piece(word, scratch, out),
+            Some(joints) if !self.is_whole(word) => joints.cut(word, piece),
+            _ => piece(word),
         }
     }
 
-    fn encode_piece(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
-        let Some(key) = Slot::key(word) else {
-            return self.encode_new(word, scratch, out);
-        };
-        let slot = self.hasher.hash_one(key) as usize % CACHE;
-        if scratch.cache.is_empty() {
-            scratch.cache = vec![Slot::default(); CACHE];
-        }
-        if scratch.cache[slot].key == key {
-            return out.extend_from_slice(scratch.cache[slot].ids());
-        }
-        let start = out.len();
-        self.encode_new(word, scratch, out);
-        scratch.cache[slot].fill(key, &out[start..]);
+    /// The token that a word is without any merge.
+    fn whole(&self, word: &str) -> Option<u32> {
+        let (words, index) = self.words.as_ref()?;
+        index.get(words, word.as_bytes())
     }
 
-    fn encode_new(&self, word: &str, scratch: &mut Scratch, out: &mut Vec<u32>) {
-        if let Some((words, index)) = &self.words
-            && let Some(id) = index.get(words, word.as_bytes())
-        {
+    fn is_whole(&self, word: &str) -> bool {
+        self.whole(word).is_some()
+    }
+
+    fn encode_piece(&self, word: &str, work: &mut Work, out: &mut Vec<u32>) {
+        if let Some(id) = self.whole(word) {
             return out.push(id);
         }
         let start = out.len();
-        let mut symbols = std::mem::take(&mut scratch.symbols);
+        let mut symbols = std::mem::take(&mut work.symbols);
         symbols.clear();
         match &self.alphabet {
             Alphabet::Bytes(table) => self.start_bytes(table, word, &mut symbols),
             Alphabet::Chars(tables) => self.start_chars(tables, word, &mut symbols),
         }
         if symbols.len() <= SHORT {
-            self.merge_short(&mut symbols, &mut scratch.pairs);
+            self.merge_short(&mut symbols, &mut work.pairs);
             out.extend_from_slice(&symbols);
         } else {
             self.merge_long(&symbols, out);
         }
         if symbols.capacity() <= 1 << 16 {
-            scratch.symbols = symbols;
+            work.symbols = symbols;
         }
         if out[start..].iter().any(|&id| id >= self.tokens) {
             let merged = out.split_off(start);
@@ -309,12 +288,9 @@ impl Bpe {
     /// Appends a token, or what stands for a character that is part of tokens only.
     fn push_bytes(&self, id: u32, out: &mut Vec<u32>) {
         let Some(&c) = id.checked_sub(self.tokens).and_then(|part| self.parts.get(part as usize)) else { return out.push(id) };
-        let mut utf8 = [0; 4];
-        let in_bytes = c.encode_utf8(&mut utf8).bytes().map(|b| self.byte_tokens[b as usize]);
-        if in_bytes.clone().all(|id| id != NONE) {
-            out.extend(in_bytes);
-        } else {
-            out.extend(self.options.unknown);
+        match self.byte_tokens.of(c.encode_utf8(&mut [0; 4]).as_bytes()) {
+            Some(ids) => out.extend(ids),
+            None => out.extend(self.options.unknown),
         }
     }
 
@@ -339,11 +315,9 @@ impl Bpe {
                 symbols.push(id);
                 continue;
             }
-            let mut utf8 = [0; 4];
-            let in_bytes = c.encode_utf8(&mut utf8).bytes().map(|b| self.byte_tokens[b as usize]);
             let marked = !self.options.prefix.is_empty() && i > 0;
-            if !marked && in_bytes.clone().all(|id| id != NONE) {
-                symbols.extend(in_bytes);
+            if let Some(ids) = self.byte_tokens.of(c.encode_utf8(&mut [0; 4]).as_bytes()).filter(|_| !marked) {
+                symbols.extend(ids);
             } else if let Some(unknown) = self.options.unknown
                 && !(self.options.fuse_unknown && waiting.is_some())
             {
@@ -485,47 +459,9 @@ impl Queue {
     }
 }
 
-/// Number of remembered words.
-const CACHE: usize = 1 << 14;
-const KEY: usize = 24;
-const IDS: usize = 9;
-
-/// A remembered word. Each word has one place in the cache, where it replaces another.
-#[derive(Clone, Debug, Default)]
-struct Slot {
-    /// The word's bytes, then zeros; the last byte is its length (0: no word).
-    key: [u8; KEY],
-    len: u32,
-    ids: [u32; IDS],
-}
-
-impl Slot {
-    fn key(word: &str) -> Option<[u8; KEY]> {
-        let n = word.len();
-        if n == 0 || n >= KEY {
-            return None;
-        }
-        let mut key = [0; KEY];
-        key[..n].copy_from_slice(word.as_bytes());
-        key[KEY - 1] = n as u8;
-        Some(key)
-    }
-    fn ids(&self) -> &[u32] {
-        &self.ids[..self.len as usize]
-    }
-    fn fill(&mut self, key: [u8; KEY], ids: &[u32]) {
-        if ids.len() <= IDS {
-            self.key = key;
-            self.len = ids.len() as u32;
-            self.ids[..ids.len()].copy_from_slice(ids);
-        }
-    }
-}
-
-/// Memory that is reused from word to word: working space, and a cache of words.
+/// Memory that is reused from word to word.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct Work {
     symbols: Vec<u32>,
     pairs: Vec<Merge>,
-    cache: Vec<Slot>,
 }

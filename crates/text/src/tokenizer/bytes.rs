@@ -2,6 +2,7 @@
 //!
 //! The printable characters of Latin-1 stand for their own byte; the other 68 bytes take U+0100 onwards in order.
 
+use super::strings::{Index, Strings};
 use std::sync::LazyLock;
 
 fn is_own_character(byte: u8) -> bool {
@@ -35,6 +36,11 @@ pub(crate) fn char_of(byte: u8) -> char {
     ALPHABET.chars[byte as usize]
 }
 
+/// Text with each byte written as a visible character.
+pub(crate) fn encode(text: &str) -> String {
+    text.bytes().map(char_of).collect()
+}
+
 /// The bytes that a token's text stands for; `None` where a character is not in the alphabet.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let alphabet = &*ALPHABET;
@@ -49,6 +55,41 @@ pub(crate) fn byte_token(text: &str) -> Option<u8> {
         return None;
     }
     u8::from_str_radix(digits, 16).ok()
+}
+
+/// Tokens `<0xAB>`, by byte.
+#[derive(Debug)]
+pub(crate) struct ByteTokens(Box<[u32; 256]>);
+
+/// No token.
+const NONE: u32 = u32::MAX;
+
+impl Default for ByteTokens {
+    /// No such tokens.
+    fn default() -> Self {
+        Self(Box::new([NONE; 256]))
+    }
+}
+
+impl ByteTokens {
+    /// Those of a vocabulary.
+    pub(crate) fn find(texts: &Strings, index: &Index) -> Self {
+        let mut all = Self::default();
+        for (byte, id) in all.0.iter_mut().enumerate() {
+            *id = index.get(texts, format!("<0x{byte:02X}>").as_bytes()).unwrap_or(NONE);
+        }
+        all
+    }
+    /// The tokens of bytes; `None` where one has none.
+    #[inline]
+    pub(crate) fn of<'a>(&'a self, bytes: &'a [u8]) -> Option<impl DoubleEndedIterator<Item = u32> + 'a> {
+        let ids = bytes.iter().map(|&byte| self.0[byte as usize]);
+        ids.clone().all(|id| id != NONE).then_some(ids)
+    }
+    /// The first byte that has none.
+    pub(crate) fn missing(&self) -> Option<usize> {
+        self.0.iter().position(|&id| id == NONE)
+    }
 }
 
 #[cfg(test)]

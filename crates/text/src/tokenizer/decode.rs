@@ -1,6 +1,10 @@
 //! From ids back to text, token by token, without ever giving half a character.
 
-use super::{Tokenizer, strings::Strings};
+use super::{
+    Tokenizer,
+    strings::Strings,
+    text_steps::{TextState, TextStep},
+};
 use std::sync::Arc;
 
 /// What tokens stand for.
@@ -10,8 +14,12 @@ pub(crate) struct Output {
     pub bytes: Strings,
     /// Bytes by id at the start of a text, where they differ.
     pub first: Option<Strings>,
-    /// How many spaces a text loses at its start.
-    pub strip: usize,
+    /// Bytes by id at the end of a text, where they differ.
+    pub last: Option<Strings>,
+    /// Of neighbours that are the same token, only one counts.
+    pub distinct: bool,
+    /// What is done to the text.
+    pub steps: Vec<TextStep>,
 }
 
 /// The state of a text that is decoded token by token.
@@ -19,14 +27,17 @@ pub(crate) struct Output {
 pub(crate) struct Stream {
     skip_special: bool,
     first: bool,
-    strip: usize,
+    /// The token before, and whether its text still waits to know if another comes.
+    before: Option<u32>,
     /// Bytes that are not whole characters yet.
     pending: Vec<u8>,
+    steps: Vec<TextState>,
 }
 
 impl Stream {
     pub(crate) fn new(output: &Output, skip_special: bool) -> Self {
-        Self { skip_special, first: true, strip: output.strip, pending: Vec::new() }
+        let steps = output.steps.iter().map(TextStep::start).collect();
+        Self { skip_special, first: true, before: None, pending: Vec::new(), steps }
     }
 
     /// Appends the whole characters that `id` completes. Ids without a token give nothing.
@@ -35,45 +46,67 @@ impl Stream {
             return;
         }
         let output = &tokenizer.output;
+        let before = self.before.replace(id);
+        if output.distinct && before == Some(id) {
+            return;
+        }
+        let id = match (&output.last, before) {
+            (None, _) => id,
+            (Some(_), Some(before)) => before,
+            (Some(_), None) => return,
+        };
         let strings = output.first.as_ref().filter(|_| self.first).unwrap_or(&output.bytes);
-        let bytes = strings.get(id).unwrap_or_default();
-        let spaces = bytes.iter().take(self.strip).take_while(|&&b| b == b' ').count();
-        self.pending.extend_from_slice(&bytes[spaces..]);
-        self.strip = if spaces == bytes.len() { self.strip - spaces } else { 0 };
+        self.pending.extend_from_slice(strings.get(id).unwrap_or_default());
         self.first = false;
-        self.flush(text, false);
+        self.flush(output, text, false);
     }
 
     /// Moves whole characters to `text`; at the `end`, what is left too, as U+FFFD.
-    fn flush(&mut self, text: &mut String, end: bool) {
-        let mut done = 0;
-        while done < self.pending.len() {
-            let rest = &self.pending[done..];
-            let error = match str::from_utf8(rest) {
-                Ok(valid) => {
-                    text.push_str(valid);
-                    done = self.pending.len();
-                    break;
-                }
-                Err(error) => error,
-            };
-            let (valid, broken) = rest.split_at(error.valid_up_to());
-            text.push_str(&String::from_utf8_lossy(valid));
-            done += valid.len();
-            match error.error_len() {
-                None if !end => break,
-                length => {
-                    text.push(char::REPLACEMENT_CHARACTER);
-                    done += length.unwrap_or(broken.len());
-                }
-            }
+    fn flush(&mut self, output: &Output, text: &mut String, end: bool) {
+        if output.steps.is_empty() {
+            return whole_characters(&mut self.pending, text, end);
         }
-        self.pending.drain(..done);
+        let mut part = String::new();
+        whole_characters(&mut self.pending, &mut part, end);
+        for (step, state) in output.steps.iter().zip(&mut self.steps) {
+            step.apply(state, &mut part, end);
+        }
+        text.push_str(&part);
     }
 
-    pub(crate) fn finish(&mut self, text: &mut String) {
-        self.flush(text, true);
+    pub(crate) fn finish(&mut self, output: &Output, text: &mut String) {
+        if let (Some(last), Some(id)) = (&output.last, self.before) {
+            self.pending.extend_from_slice(last.get(id).unwrap_or_default());
+        }
+        self.flush(output, text, true);
     }
+}
+
+/// Moves whole characters to `text`; at the `end`, what is left too, as U+FFFD.
+fn whole_characters(pending: &mut Vec<u8>, text: &mut String, end: bool) {
+    let mut done = 0;
+    while done < pending.len() {
+        let rest = &pending[done..];
+        let error = match str::from_utf8(rest) {
+            Ok(valid) => {
+                text.push_str(valid);
+                done = pending.len();
+                break;
+            }
+            Err(error) => error,
+        };
+        let (valid, broken) = rest.split_at(error.valid_up_to());
+        text.push_str(&String::from_utf8_lossy(valid));
+        done += valid.len();
+        match error.error_len() {
+            None if !end => break,
+            length => {
+                text.push(char::REPLACEMENT_CHARACTER);
+                done += length.unwrap_or(broken.len());
+            }
+        }
+    }
+    pending.drain(..done);
 }
 
 /// Decodes ids as they come. What all calls give, put together, is what [`Tokenizer::decode`] gives for all ids.
@@ -98,7 +131,7 @@ impl Decoder {
     /// The text that is left at the end: U+FFFD for a character that was never completed. The decoder is then as new.
     pub fn finish(&mut self) -> &str {
         self.ready.clear();
-        self.stream.finish(&mut self.ready);
+        self.stream.finish(&self.tokenizer.output, &mut self.ready);
         self.stream = Stream::new(&self.tokenizer.output, self.stream.skip_special);
         &self.ready
     }

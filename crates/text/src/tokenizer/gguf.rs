@@ -4,15 +4,17 @@
 //! [`super::pre`].
 
 use super::{
-    Model, Parts, SPECIAL, Tokenizer, USED,
+    Parts, SPECIAL, Tokenizer, USED,
     added::AddedToken,
     bpe::{self, Bpe, Merges},
     bytes,
     decode::Output,
+    model::Model,
     normalize::Normalizer,
     pre,
     split::{Behavior, Pattern, Step},
     strings::{Index, Strings},
+    text_steps::TextStep,
 };
 use crate::{Error, Result};
 use onebit_formats::Metadata;
@@ -109,7 +111,7 @@ impl File<'_> {
         }
         let merges = merges.finish();
         let options = bpe::Options { byte_level: true, ignore_merges: pre.ignore_merges, ..bpe::Options::default() };
-        let model = Bpe::new(origin, &all.texts, &all.index, merges, options)?;
+        let model = Bpe::new(&all.texts, &all.index, merges, options);
         let normalizers = if pre.nfc { vec![Normalizer::Nfc] } else { Vec::new() };
         let split =
             |pattern: &&str| Ok(Step::Split { pattern: Pattern::regex(origin, pattern)?, behavior: Behavior::Isolated, invert: false });
@@ -140,7 +142,7 @@ impl File<'_> {
         let mut normalizers = Vec::new();
         if self.metadata.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true) {
             normalizers.push(Normalizer::Prepend("▁".into()));
-            all.output.strip = 1;
+            all.output.steps.push(TextStep::Strip { content: ' ', start: 1, stop: 0 });
         }
         normalizers.push(Normalizer::Replace { pattern: Pattern::Literal(" ".into()), content: "▁".into() });
         self.assemble(all, normalizers, Vec::new(), model, true)

@@ -12,27 +12,42 @@
 //! of vocabulary means to add a file that builds them, and a model where it needs another one.
 
 mod added;
+mod base64;
 mod bpe;
 mod bytes;
+mod cache;
+mod category;
+mod charsmap;
+mod config;
 mod decode;
-mod decoders;
+mod folder;
 mod gguf;
+mod greedy;
 mod hf;
 mod joints;
+mod lattice;
+mod model;
 mod normalize;
 mod pre;
 mod roles;
 mod scan;
+mod scripts;
+mod sentence_piece;
 mod split;
 mod strings;
+mod text_steps;
+mod trie;
 mod unicode;
+mod unigram;
+mod vocabulary;
+mod word_piece;
 
 pub use decode::Decoder;
 
 use crate::{Error, Result};
 use added::{Added, AddedToken, Part};
-use bpe::{Bpe, Scratch};
 use decode::{Output, Stream};
+use model::{Model, Scratch};
 use normalize::Normalizer;
 use onebit_formats::{Checkpoint, Source};
 use split::Step;
@@ -50,12 +65,6 @@ pub struct Encode {
     pub add_special: bool,
     /// Read special tokens in the text (`<|im_end|>`) as such. Text from outside should not have them read.
     pub parse_special: bool,
-}
-
-/// What gives the tokens of a word.
-#[derive(Debug)]
-enum Model {
-    Bpe(Bpe),
 }
 
 /// A vocabulary with all that turns text into its ids and back. Shared by threads.
@@ -105,7 +114,7 @@ impl Tokenizer {
     pub fn from_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
         match checkpoint.source {
             Source::Gguf => gguf::read(&checkpoint.metadata),
-            Source::HuggingFace => hf::read_checkpoint(checkpoint),
+            Source::HuggingFace => folder::read(checkpoint),
         }
     }
 
@@ -137,8 +146,7 @@ impl Tokenizer {
         self.added.split(text, options.parse_special, &self.normalizers, |part| match part {
             Part::Token(id) => ids.push(id),
             Part::Text(text, first) => {
-                let Model::Bpe(model) = &self.model;
-                split::split(&self.steps, text, first, &mut |word| model.encode(word, &mut scratch, &mut ids));
+                split::split(&self.steps, text, first, &mut |word| self.model.encode(&self.texts, word, &mut scratch, &mut ids));
             }
         });
         if options.add_special {
@@ -160,7 +168,7 @@ impl Tokenizer {
         for &id in ids {
             stream.push(self, id, &mut text);
         }
-        stream.finish(&mut text);
+        stream.finish(&self.output, &mut text);
         text
     }
 

@@ -4,6 +4,7 @@
 //! without backtracking: where an expression would give characters back, the scanner remembers the last place that it could
 //! have stopped at.
 
+use super::category::is_word;
 use super::unicode::{CASELESS, Class, Classes, LETTER, LOWER, MARK, NUMBER, PUNCTUATION, SPACE, SYMBOL, UPPER};
 use std::ops::Range;
 
@@ -22,6 +23,8 @@ pub(crate) enum Scanner {
     Numbers { max: usize },
     /// A run of Chinese characters or kana, as DeepSeek-V3 has them.
     HanKana,
+    /// A run of word characters, or of others that are no white space.
+    WordsAndSymbols,
 }
 
 /// GPT-2's expression (Radford et al. 2019, `encoder.py`), also what a `ByteLevel` pre-tokenizer uses.
@@ -55,6 +58,8 @@ pub(crate) const DEEPSEEK: [&str; 3] = [
 ];
 /// Up to three numbers.
 pub(crate) const DIGITS_3: &str = r"\p{N}{1,3}";
+/// What the pre-tokenizer `Whitespace` finds.
+const WORDS_AND_SYMBOLS: &str = r"\w+|[^\w\s]+";
 /// Each number.
 pub(crate) const DIGIT: &str = r"\p{N}";
 
@@ -70,6 +75,7 @@ const KNOWN: &[(&str, Scanner)] = &[
     (DEEPSEEK[2], Scanner::DeepSeek),
     (DIGITS_3, Scanner::Numbers { max: 3 }),
     (DIGIT, Scanner::Numbers { max: 1 }),
+    (WORDS_AND_SYMBOLS, Scanner::WordsAndSymbols),
 ];
 
 impl Scanner {
@@ -90,6 +96,7 @@ impl Scanner {
                 Self::Cased { contractions, digits } => cursor.cased(contractions, digits),
                 Self::DeepSeek => cursor.deepseek(),
                 Self::Numbers { max } => cursor.run_of(0, max, |class, _| class & NUMBER != 0),
+                Self::WordsAndSymbols => cursor.words_and_symbols(),
                 Self::HanKana => cursor.run_of(0, usize::MAX, |_, c| matches!(c, '一'..='龥' | '\u{3040}'..='ヿ')),
             };
             if len > 0 {
@@ -190,6 +197,11 @@ impl Cursor<'_> {
             // The last space stays with the word that follows.
             last
         }
+    }
+
+    fn words_and_symbols(self) -> usize {
+        let word = self.run_of(0, usize::MAX, |_, c| is_word(c));
+        if word > 0 { word } else { self.run_of(0, usize::MAX, |class, c| class & SPACE == 0 && !is_word(c)) }
     }
 
     fn gpt2(self) -> usize {

@@ -1,6 +1,12 @@
 //! Pre-tokenizers: how normalized text is cut into the words that a model encodes one by one.
 
-use super::{scan::Scanner, unicode::Classes};
+use super::{
+    bytes,
+    category::is_punctuation,
+    scan::Scanner,
+    scripts::{ANY, Script, script},
+    unicode::Classes,
+};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -111,10 +117,22 @@ pub(crate) enum Prepend {
 pub(crate) enum Step {
     /// Cuts at the matches of a pattern, or with `invert` at what does not match.
     Split { pattern: Pattern, behavior: Behavior, invert: bool },
+    /// Cuts where the script changes.
+    Scripts,
+    /// Cuts into words of so many characters.
+    FixedLength(usize),
+    /// Writes each byte as a visible character.
+    ByteLevel,
     /// Puts a space before a word that has none.
     PrefixSpace,
     /// SentencePiece's: spaces become `replacement`, and words start with it.
     Metaspace { replacement: char, prepend: Prepend, split: bool },
+}
+
+/// BERT's steps.
+pub(crate) fn bert() -> [Step; 2] {
+    [(Pattern::Chars(char::is_whitespace), Behavior::Removed), (Pattern::Chars(is_punctuation), Behavior::Isolated)]
+        .map(|(pattern, behavior)| Step::Split { pattern, behavior, invert: false })
 }
 
 /// Cuts `text` by all steps; `first` where it is the start of what the user gave. Words are not empty.
@@ -129,6 +147,14 @@ pub(crate) fn split(steps: &[Step], text: &str, first: bool, word: &mut dyn FnMu
         Step::Split { pattern, behavior, invert } => {
             pieces(pattern, *behavior, *invert, text, |range| split(rest, &text[range.clone()], first && range.start == 0, word));
         }
+        Step::Scripts => script_runs(text, |range| split(rest, &text[range.clone()], first && range.start == 0, word)),
+        Step::FixedLength(length) => {
+            let cuts = || text.char_indices().map(|(at, _)| at).step_by(*length);
+            for (start, end) in cuts().zip(cuts().skip(1).chain([text.len()])) {
+                split(rest, &text[start..end], first && start == 0, word);
+            }
+        }
+        Step::ByteLevel => split(rest, &bytes::encode(text), first, word),
         Step::PrefixSpace if text.starts_with(' ') => split(rest, text, first, word),
         Step::PrefixSpace => split(rest, &format!(" {text}"), first, word),
         Step::Metaspace { replacement, prepend, split: cut } => {
@@ -151,6 +177,24 @@ pub(crate) fn split(steps: &[Step], text: &str, first: bool, word: &mut dyn FnMu
                 split(rest, &marked, first, word);
             }
         }
+    }
+}
+
+/// Calls `piece` for each run of one script. Characters of none belong to the run before them; at the start they are lost, as
+/// in `tokenizers`.
+fn script_runs(text: &str, mut piece: impl FnMut(Range<usize>)) {
+    let mut open: Option<(usize, Script)> = None;
+    for (at, c) in text.char_indices() {
+        let script = script(c);
+        if script == ANY || open.is_some_and(|(_, other)| other == script) {
+            continue;
+        }
+        if let Some((start, _)) = open.replace((at, script)) {
+            piece(start..at);
+        }
+    }
+    if let Some((start, _)) = open {
+        piece(start..text.len());
     }
 }
 

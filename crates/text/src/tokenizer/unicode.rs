@@ -72,7 +72,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The ranges of characters that a class in regular-expression syntax stands for.
-fn ranges(pattern: &str) -> Vec<(char, char)> {
+pub(crate) fn ranges(pattern: &str) -> Vec<(char, char)> {
     use regex_syntax::hir::{Class, HirKind};
     match regex_syntax::parse(pattern).map(|hir| hir.into_kind()) {
         Ok(HirKind::Class(Class::Unicode(class))) => class.ranges().iter().map(|r| (r.start(), r.end())).collect(),

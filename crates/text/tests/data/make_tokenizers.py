@@ -3,6 +3,7 @@
 
     pip install tokenizers==0.23.3
     make_tokenizers.py tokenizers.json
+    make_tokenizers.py tokenizers_more.json more    # needs sentencepiece and protobuf, too
 
 Each entry: {"name", "tokenizer": contents of tokenizer.json, "rows": [{"text", "ids", "special", "plain", "decoded", "skipped"}]}
   ids      encode(text, add_special_tokens=False)        special   with them
@@ -73,9 +74,51 @@ def all():
         N.Sequence([N.NFD(), N.Lowercase(), N.StripAccents(), N.Replace(Regex("[0-9]+"), "0")]), P.Sequence([P.WhitespaceSplit(), P.Punctuation()]), template, None)
     yield "words by expression", train(M.BPE(unk_token="<unk>"), T.BpeTrainer(vocab_size=420, special_tokens=["<unk>"], limit_alphabet=60, show_progress=False), N.NFKD(), P.Sequence([P.Whitespace(), P.Digits(False), P.CharDelimiterSplit("e")]), None, D.Fuse())
 
+UNK = ["<unk>"]
+UNIGRAM = T.UnigramTrainer(vocab_size=300, special_tokens=UNK, unk_token="<unk>", show_progress=False)
+def few_replacements():
+    """A small table, for the tests: made by SentencePiece from rules given as a file."""
+    import io, tempfile, sentencepiece
+    from sentencepiece import sentencepiece_model_pb2 as pb
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as f:
+        for source, target in [("ﬁ", "fi"), ("\u2126", "\u03a9"), ("½", "1⁄2"), ("²", "2"), ("e\u0301", "é"), ("A\u030a", "Å"), ("\u00a0", " "), ("\u3000", " "), ("\u2003", " "), ("\t", " "), ("\n", " "), ("\u200b", " "), ("\ufeff", ""), ("\u200d", ""), ("か", "カ"), ("İ", "i\u0307"), ("ǅ", "dž"), ("カ\u3099", "ガ")]:
+            f.write(" ".join(f"{ord(c):X}" for c in source) + "\t" + " ".join(f"{ord(c):X}" for c in target) + "\n")
+        f.flush()
+        out = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_writer=out, vocab_size=300, hard_vocab_limit=False, normalization_rule_tsv=f.name, minloglevel=2)
+    return pb.ModelProto.FromString(out.getvalue()).normalizer_spec.precompiled_charsmap
+def unigram(*rest, byte_fallback=False, size=300):
+    t = train(M.Unigram(), T.UnigramTrainer(vocab_size=size, special_tokens=UNK + (BYTES if byte_fallback else []), unk_token="<unk>", show_progress=False), *rest)
+    spec = json.loads(t.to_str())
+    spec["model"]["byte_fallback"] = byte_fallback
+    return Tokenizer.from_str(json.dumps(spec))
+def bert(**options):
+    return train(M.WordPiece(unk_token="[UNK]"), T.WordPieceTrainer(vocab_size=360, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], limit_alphabet=120, show_progress=False), N.BertNormalizer(**options), P.BertPreTokenizer(),
+        lambda t: X.BertProcessing(("[SEP]", t.token_to_id("[SEP]")), ("[CLS]", t.token_to_id("[CLS]"))), D.WordPiece(), added=False)
+def words(pre, decoder=None, normalizer=None):
+    return train(M.WordLevel(unk_token="<unk>"), T.WordLevelTrainer(vocab_size=150, special_tokens=UNK, show_progress=False), normalizer, pre, None, decoder)
+
+def more():
+    few = N.Precompiled(few_replacements())
+    yield "t5", unigram(N.Sequence([few, N.Replace(Regex(" {2,}"), " ")]), P.Sequence([P.WhitespaceSplit(), P.Metaspace("▁", "always")]), template, D.Metaspace("▁", "always"))
+    yield "unigram to bytes", unigram(N.Nmt(), P.Metaspace("▁", "first", False), None, D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)]), byte_fallback=True, size=560)
+    yield "unigram, whole text", unigram(few, None, None, D.Sequence([D.Fuse(), D.Replace("th", "<th>"), D.Strip("▁", 1, 0)]))
+    yield "bert, lower case", bert(lowercase=True)
+    yield "bert, as written", bert(lowercase=False, handle_chinese_chars=False, clean_text=False)
+    yield "bert, accents kept", bert(lowercase=True, strip_accents=False)
+    yield "clip", train(M.BPE(unk_token="<|im_end|>", end_of_word_suffix="</w>"), T.BpeTrainer(vocab_size=640, special_tokens=["<|im_end|>"], initial_alphabet=P.ByteLevel.alphabet(), end_of_word_suffix="</w>", show_progress=False),
+        N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()]), P.Sequence([split(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+", "removed", True), P.ByteLevel(add_prefix_space=False)]), None, D.BPEDecoder("</w>"))
+    yield "falcon", train(M.BPE(), T.BpeTrainer(vocab_size=420, initial_alphabet=P.ByteLevel.alphabet(), show_progress=False), None, P.Sequence([P.Punctuation("contiguous"), P.ByteLevel(add_prefix_space=False), P.Digits(False), split("[0-9][0-9][0-9]")]), None, D.ByteLevel())
+    yield "bytes as a normalizer", train(M.BPE(), T.BpeTrainer(vocab_size=420, initial_alphabet=P.ByteLevel.alphabet(), show_progress=False), N.ByteLevel(), P.Split(Regex("Ġ?[a-z]+"), "isolated"), None, D.ByteLevel())
+    yield "scripts", words(P.Sequence([P.UnicodeScripts(), P.WhitespaceSplit()]))
+    yield "fixed length", words(P.FixedLength(3), D.Fuse())
+    yield "ctc", words(split(""), D.CTC("e", "|", True))
+    yield "word pieces of bytes", train(M.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20), T.WordPieceTrainer(vocab_size=420, special_tokens=["[UNK]"], initial_alphabet=P.ByteLevel.alphabet(), show_progress=False), None, P.ByteLevel(add_prefix_space=False), None, D.WordPiece("##", False))
+
 def main():
     out = []
-    for name, t in all():
+    chosen = more if sys.argv[2:] == ["more"] else all
+    for name, t in chosen():
         rows = []
         for text in texts():
             t.encode_special_tokens = False
