@@ -141,8 +141,24 @@ impl Checkpoint {
         if self.source == Source::Gguf && folder::plain(name) {
             return Ok(None);
         }
-        let folder = if self.path.is_dir() { Folder::open(&self.path)? } else { Folder::of(&self.path)? };
-        folder.text(name)
+        self.folder()?.text(name)
+    }
+
+    /// As [`Checkpoint::sidecar`], the bytes of a file that may be no text (`tokenizer.model`).
+    pub fn sidecar_bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        if self.source == Source::Gguf && folder::plain(name) {
+            return Ok(None);
+        }
+        self.folder()?.bytes(name)
+    }
+
+    /// The names of the files beside the weights, in order; none beside a GGUF file.
+    pub fn sidecar_names(&self) -> Result<Vec<String>> {
+        if self.source == Source::Gguf { Ok(Vec::new()) } else { self.folder()?.names() }
+    }
+
+    fn folder(&self) -> Result<Folder> {
+        if self.path.is_dir() { Folder::open(&self.path) } else { Folder::of(&self.path) }
     }
 }
 

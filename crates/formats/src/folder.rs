@@ -81,8 +81,8 @@ impl Folder {
         names.sort_unstable();
         Ok(names)
     }
-    /// The text of the file `name`, `None` where there is none.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
+    /// The bytes of the file `name`, which is not large; `None` where there is none.
+    pub(crate) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(path) = self.file(name)? else { return Ok(None) };
         let file = open_regular(&path)?;
         let size = file.metadata().map_err(Error::io(&path))?.len();
@@ -91,6 +91,12 @@ impl Folder {
         }
         let mut bytes = Vec::with_capacity(size as usize);
         file.take(TEXT_LIMIT).read_to_end(&mut bytes).map_err(Error::io(&path))?;
+        Ok(Some(bytes))
+    }
+    /// The text of the file `name`, `None` where there is none.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
+        let Some(bytes) = self.bytes(name)? else { return Ok(None) };
+        let path = self.path.join(name);
         String::from_utf8(bytes).map(Some).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
             let what = crate::probe::mistaken(e.as_bytes()).map_or_else(|| format!("is not UTF-8 text (at byte {at})"), str::to_owned);

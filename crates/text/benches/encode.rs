@@ -6,7 +6,7 @@ use onebit_text::{Encode, Tokenizer};
 use std::{env, fs, path::Path, time::Duration};
 
 fn texts() -> Vec<(&'static str, String)> {
-    let code = include_str!("../src/tokenizer/hf.rs").repeat(40);
+    let code = include_str!("../src/tokenizer/hf/mod.rs").repeat(40);
     let prose = "The quick brown fox can't jump over 13 lazy dogs, which is a pity; nobody knows why it is so, but \
                  everybody who has seen it says that it was the strangest thing in the whole of the year 2026. ";
     let scripts = "Быстрая коричневая лиса перепрыгнула через 13 ленивых собак. 敏捷的棕色狐狸跳过了13只懒狗。すばやい茶色の狐。 \

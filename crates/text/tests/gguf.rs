@@ -191,7 +191,7 @@ fn refused() {
     };
     let twice = texts(["a", "b", "a"]);
     for (key, value, names) in [
-        ("ggml.model", Some(Meta::Text("rwkv".into())), "`tokenizer.ggml.model` = `rwkv`"),
+        ("ggml.model", Some(Meta::Text("hybriddna".into())), "`tokenizer.ggml.model` = `hybriddna`"),
         ("ggml.model", None, "no `tokenizer.ggml.model`"),
         ("ggml.model", Some(Meta::Unsigned(1)), "tokenizer.ggml.model"),
         ("ggml.pre", Some(Meta::Text("gpt-5".into())), "`tokenizer.ggml.pre` = `gpt-5`"),

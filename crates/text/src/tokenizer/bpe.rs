@@ -45,6 +45,8 @@ pub(crate) struct Options {
     pub byte_level: bool,
     /// A word that is a token is that token, whatever merges would give.
     pub ignore_merges: bool,
+    /// Tokens that a word of their text is, whatever merges would give.
+    pub whole: Vec<u32>,
     /// Characters that are no token become tokens `<0xAB>`, where all of theirs exist.
     pub byte_fallback: bool,
     /// What else becomes of them; they vanish where there is none.
@@ -71,6 +73,8 @@ pub(crate) struct Bpe {
     tokens: u32,
     /// Where words of characters are cut.
     joints: Option<Joints>,
+    /// All unknown neighbours are one, those that are parts of tokens too.
+    fuse_all: bool,
 }
 
 fn key(left: u32, right: u32) -> u64 {
@@ -154,11 +158,13 @@ impl Bpe {
             }
             Alphabet::Chars(Box::new(tables))
         };
-        let words = options.ignore_merges.then(|| {
+        let words = (options.ignore_merges || !options.whole.is_empty()).then(|| {
             let mut words = Strings::default();
+            let mut whole = vec![options.ignore_merges; texts.len()];
+            options.whole.iter().for_each(|&id| whole[id as usize] = true);
             let mut found = Index::with_capacity(texts.len());
             for (id, text) in texts.iter().enumerate() {
-                let own = index.get(texts, text) == Some(id as u32);
+                let own = whole[id] && index.get(texts, text) == Some(id as u32);
                 let word = match str::from_utf8(text) {
                     Ok(text) if own && options.byte_level => bytes::decode(text).unwrap_or_default(),
                     Ok(text) if own => text.as_bytes().to_vec(),
@@ -171,8 +177,17 @@ impl Bpe {
             }
             (words, found)
         });
-        let mut model =
-            Self { options, alphabet, byte_tokens, merges: merges.0, words, parts: Vec::new(), tokens: texts.len() as u32, joints: None };
+        let mut model = Self {
+            options,
+            alphabet,
+            byte_tokens,
+            merges: merges.0,
+            words,
+            parts: Vec::new(),
+            tokens: texts.len() as u32,
+            joints: None,
+            fuse_all: false,
+        };
         model.find_joints(texts);
         model
     }
@@ -203,7 +218,15 @@ impl Bpe {
         let mut order: Vec<u32> = (0..texts.len() as u32).collect();
         order.sort_by(|&a, &b| scores[b as usize].total_cmp(&scores[a as usize]));
         let mut model = Self::new(texts, index, MergeMap(HashMap::new()), options);
-        let Alphabet::Chars(tables) = &mut model.alphabet else { return Err(Error::unsupported(origin, "byte-level tokens with scores")) };
+        let mut no_tables = Default::default();
+        let tables = match &mut model.alphabet {
+            Alphabet::Chars(tables) => tables,
+            Alphabet::Bytes(_) => &mut no_tables,
+        };
+        let work: usize = texts.iter().map(|text| text.len().saturating_pow(2)).fold(0, usize::saturating_add);
+        if work > WORK_LIMIT {
+            return Err(Error::invalid(origin, "the tokens are too long: to find how each is put together would take hours"));
+        }
         let mut part = |text: &str| {
             let mut chars = text.chars();
             match (index.get(texts, text.as_bytes()).filter(|&id| is_text(id)), chars.next(), chars.next()) {
@@ -227,9 +250,6 @@ impl Bpe {
                 last = score;
             }
             let Some(text) = texts.get(id).and_then(|text| str::from_utf8(text).ok()).filter(|_| is_text(id)) else { continue };
-            if text.len() > PIECE_LIMIT {
-                return Err(Error::invalid(origin, format!("token {id} has {} bytes; at most {PIECE_LIMIT} are read", text.len())));
-            }
             for (at, _) in text.char_indices().skip(1) {
                 if let (Some(left), Some(right)) = (part(&text[..at]), part(&text[at..])) {
                     model.merges.insert(key(left, right), Merge { rank, id });
@@ -237,15 +257,20 @@ impl Bpe {
             }
         }
         model.find_joints(texts);
+        model.fuse_all = model.options.fuse_unknown;
         Ok(model)
     }
 
     /// Appends the tokens of one word.
     pub(crate) fn encode(&self, word: &str, cache: &mut Cache, work: &mut Work, out: &mut Vec<u32>) {
+        let start = out.len();
         let mut piece = |piece: &str| cache.encode(piece, out, |out| self.encode_piece(piece, work, out));
         match &self.joints {
-            Some(joints) if !self.is_whole(word) => joints.cut(word, piece),
+            Some(joints) if self.whole(word).is_none() => joints.cut(word, piece),
             _ => piece(word),
+        }
+        if let (true, Some(unknown)) = (self.fuse_all, self.options.unknown) {
+            fuse(out, start, unknown);
         }
     }
 
@@ -253,10 +278,6 @@ impl Bpe {
     fn whole(&self, word: &str) -> Option<u32> {
         let (words, index) = self.words.as_ref()?;
         index.get(words, word.as_bytes())
-    }
-
-    fn is_whole(&self, word: &str) -> bool {
-        self.whole(word).is_some()
     }
 
     fn encode_piece(&self, word: &str, work: &mut Work, out: &mut Vec<u32>) {
@@ -397,8 +418,20 @@ impl Bpe {
     }
 }
 
-/// The longest token with a score, in bytes.
-const PIECE_LIMIT: usize = 256;
+/// Of neighbouring unknown tokens from `start` on, only the first is left.
+fn fuse(out: &mut Vec<u32>, start: usize, unknown: u32) {
+    let mut kept = start;
+    for at in start..out.len() {
+        if out[at] != unknown || kept == start || out[kept - 1] != unknown {
+            out[kept] = out[at];
+            kept += 1;
+        }
+    }
+    out.truncate(kept);
+}
+
+/// The largest sum of the squares of the lengths of tokens with scores. Published vocabularies have less than 2^26.
+const WORK_LIMIT: usize = 1 << 33;
 
 /// Words of up to this many symbols are merged without a queue.
 const SHORT: usize = 64;

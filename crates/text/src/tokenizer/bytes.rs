@@ -38,7 +38,12 @@ pub(crate) fn char_of(byte: u8) -> char {
 
 /// Text with each byte written as a visible character.
 pub(crate) fn encode(text: &str) -> String {
-    text.bytes().map(char_of).collect()
+    written(text.as_bytes())
+}
+
+/// Bytes, each written as a visible character.
+pub(crate) fn written(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char_of(byte)).collect()
 }
 
 /// The bytes that a token's text stands for; `None` where a character is not in the alphabet.

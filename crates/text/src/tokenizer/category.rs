@@ -46,6 +46,12 @@ pub(crate) fn is_word(c: char) -> bool {
     WORD.has(c)
 }
 
+/// `\d`.
+pub(crate) fn is_decimal(c: char) -> bool {
+    static DECIMAL: LazyLock<Category> = LazyLock::new(|| Category::new(r"\d"));
+    DECIMAL.has(c)
+}
+
 /// Chinese characters as BERT has them (with a hole before U+2B920, as in the original).
 pub(crate) fn is_chinese(c: char) -> bool {
     matches!(c,

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use onebit_formats::Checkpoint;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// What is read of `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
@@ -22,6 +22,7 @@ pub(super) struct Config {
     pub(super) add_eos_token: Option<bool>,
     /// Whether a text after a special token begins with a space, as in the first versions of transformers.
     pub(super) legacy: Option<bool>,
+    pub(super) do_basic_tokenize: Option<bool>,
     pub(super) do_lower_case: Option<bool>,
     pub(super) strip_accents: Option<bool>,
     pub(super) tokenize_chinese_chars: Option<bool>,
@@ -45,6 +46,12 @@ impl Named {
 }
 
 impl Config {
+    /// One that only names the first and last tokens.
+    pub(super) fn named(bos: &str, eos: &str) -> Self {
+        let named = |text: &str| Some(Named::Text(text.into()));
+        Self { bos_token: named(bos), eos_token: named(eos), ..Self::default() }
+    }
+
     pub(super) fn read(origin: &str, text: Option<&str>) -> Result<Self> {
         match text {
             None => Ok(Self::default()),
@@ -54,11 +61,12 @@ impl Config {
 
     /// Its added tokens, after those of another file; of two with one text, the other file's counts.
     pub(super) fn added_tokens(&self, origin: &str, mut added: Vec<AddedToken>) -> Result<Vec<AddedToken>> {
+        let known: HashSet<String> = added.iter().map(|token| token.content.clone()).collect();
         for (id, token) in &self.added_tokens_decoder {
             let id = id.parse().map_err(|_| {
                 Error::invalid(origin, format!("`added_tokens_decoder` in tokenizer_config.json has the key `{id}`, which is no id"))
             })?;
-            if !added.iter().any(|t| t.content == token.content) {
+            if !known.contains(&token.content) {
                 added.push(AddedToken { id, ..token.clone() });
             }
         }

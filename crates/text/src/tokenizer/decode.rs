@@ -14,6 +14,8 @@ pub(crate) struct Output {
     pub bytes: Strings,
     /// Bytes by id at the start of a text, where they differ.
     pub first: Option<Strings>,
+    /// The start of a text lasts until something has been written, not only for one token.
+    pub long_start: bool,
     /// Bytes by id at the end of a text, where they differ.
     pub last: Option<Strings>,
     /// Of neighbours that are the same token, only one counts.
@@ -56,8 +58,9 @@ impl Stream {
             (Some(_), None) => return,
         };
         let strings = output.first.as_ref().filter(|_| self.first).unwrap_or(&output.bytes);
-        self.pending.extend_from_slice(strings.get(id).unwrap_or_default());
-        self.first = false;
+        let bytes = strings.get(id).unwrap_or_default();
+        self.pending.extend_from_slice(bytes);
+        self.first &= output.long_start && bytes.is_empty();
         self.flush(output, text, false);
     }
 

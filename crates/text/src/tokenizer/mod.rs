@@ -8,7 +8,7 @@
 //! 4. `bpe`: the model gives each word's tokens;
 //! 5. the tokens that stand before and after every text, where asked for.
 //!
-//! `decode` goes back. `hf` builds the parts from `tokenizer.json`, `gguf` from the metadata of a GGUF file; to add a kind
+//! `decode` goes back. `hf` builds the parts from `tokenizer.json`, `gguf` from the metadata of a GGUF file, others from other files; to add a kind
 //! of vocabulary means to add a file that builds them, and a model where it needs another one.
 
 mod added;
@@ -28,18 +28,22 @@ mod joints;
 mod lattice;
 mod model;
 mod normalize;
-mod pre;
+mod protobuf;
 mod roles;
 mod scan;
 mod scripts;
 mod sentence_piece;
 mod split;
+mod spm;
 mod strings;
+mod tekken;
 mod text_steps;
+mod tiktoken;
 mod trie;
 mod unicode;
 mod unigram;
 mod vocabulary;
+mod word_list;
 mod word_piece;
 
 pub use decode::Decoder;
@@ -109,8 +113,9 @@ struct Parts {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model: from the metadata of a GGUF file, or from `tokenizer.json` (and `tokenizer_config.json`)
-    /// beside safetensors. An error names what is missing or cannot be read exactly.
+    /// The tokenizer of a model: from the metadata of a GGUF file, or from what lies beside safetensors: `tokenizer.json`,
+    /// `tekken.json`, a SentencePiece model, a tiktoken file or `vocab.txt`, with `tokenizer_config.json`. An error names what is
+    /// missing or cannot be read exactly.
     pub fn from_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
         match checkpoint.source {
             Source::Gguf => gguf::read(&checkpoint.metadata),

@@ -13,7 +13,7 @@ use super::{
 /// A model of any kind.
 #[derive(Debug)]
 pub(crate) enum Model {
-    Bpe(Bpe),
+    Bpe(Box<Bpe>),
     Unigram(Unigram),
     WordPiece(WordPiece),
     Words(Words),

@@ -165,3 +165,28 @@ fn nmt(c: char) -> Option<char> {
         c => Some(c),
     }
 }
+
+/// What the cleaning of decoders replaces, in order.
+const CLEANED: [(&str, &str); 11] = [
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" do not", " don't"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+];
+
+/// Removes spaces that English does not have, as decoders do with each token.
+pub(crate) fn clean_up(mut text: String) -> String {
+    for (from, to) in CLEANED {
+        if text.contains(from) {
+            text = text.replace(from, to);
+        }
+    }
+    text
+}

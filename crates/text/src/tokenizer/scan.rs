@@ -5,7 +5,7 @@
 //! have stopped at.
 
 use super::category::is_word;
-use super::unicode::{CASELESS, Class, Classes, LETTER, LOWER, MARK, NUMBER, PUNCTUATION, SPACE, SYMBOL, UPPER};
+use super::unicode::{CASELESS, Class, Classes, HAN, LETTER, LOWER, MARK, NUMBER, PUNCTUATION, SPACE, SYMBOL, UPPER};
 use std::ops::Range;
 
 /// One of the known expressions.
@@ -13,12 +13,18 @@ use std::ops::Range;
 pub(crate) enum Scanner {
     /// GPT-2's.
     Gpt2,
-    /// cl100k's and its relatives: `letters` make words, at most `digits` numbers make one word.
-    Words { letters: Class, digits: usize },
-    /// o200k's and its relatives: words end where a small letter is followed by a capital.
-    Cased { contractions: bool, digits: usize },
-    /// The last of DeepSeek-V3's three.
-    DeepSeek,
+    /// cl100k's and its relatives: `letters` make words, at most `digits` numbers make one word, symbols take the bytes in
+    /// `tail` that follow.
+    Words { letters: Class, contractions: bool, digits: usize, tail: &'static [u8] },
+    /// cl100k's own: as Llama 3's, but white space at the end is one.
+    Cl100k,
+    /// o200k's and its relatives: words end where a small letter is followed by a capital. Chinese characters are words of
+    /// their own where `han`.
+    Cased { han: bool, contractions: bool, digits: usize, tail: &'static [u8] },
+    /// The last of DeepSeek-V3's three; each line end by itself where not `lines`.
+    DeepSeek { lines: bool },
+    /// EXAONE MoE's: words with single spaces between them are one.
+    Phrases,
     /// A run of at most `max` numbers.
     Numbers { max: usize },
     /// A run of Chinese characters or kana, as DeepSeek-V3 has them.
@@ -32,6 +38,9 @@ pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s
 /// Llama 3's and cl100k's.
 pub(crate) const LLAMA3: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// cl100k's, as tiktoken has it.
+pub(crate) const CL100K: &str =
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 /// Qwen 2's and 3's.
 pub(crate) const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -63,16 +72,62 @@ const WORDS_AND_SYMBOLS: &str = r"\w+|[^\w\s]+";
 /// Each number.
 pub(crate) const DIGIT: &str = r"\p{N}";
 
+/// Kimi K2's (`tokenization_kimi.py`).
+pub(crate) const KIMI: &str = concat!(
+    r"[\p{Han}]+|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// o200k's, with each number by itself.
+pub(crate) const O200K_DIGIT: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// Llama 3's, with all neighbouring numbers as one.
+pub(crate) const LLAMA3_NUMBERS: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen 2's, without English contractions.
+pub(crate) const QWEN2_NO_CONTRACTIONS: &str = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Bailing's (Ling's), which finds what Qwen 2's does.
+pub(crate) const BAILING: &str =
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+/// Seed-Coder's.
+pub(crate) const SEED: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// EXAONE MoE's.
+pub(crate) const EXAONE_MOE: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|",
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+",
+);
+/// The third of Spark 2.5's.
+pub(crate) const SPARK: &str = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+";
+
+const LINES: &[u8] = b"\r\n";
+const LINES_AND_SLASHES: &[u8] = b"\r\n/";
+const LLAMA: Scanner = Scanner::Words { letters: LETTER, contractions: true, digits: 3, tail: LINES };
+const QWEN: Scanner = Scanner::Words { letters: LETTER, contractions: true, digits: 1, tail: LINES };
+
 /// The expressions that have a scanner.
 const KNOWN: &[(&str, Scanner)] = &[
     (GPT2, Scanner::Gpt2),
-    (LLAMA3, Scanner::Words { letters: LETTER, digits: 3 }),
-    (QWEN2, Scanner::Words { letters: LETTER, digits: 1 }),
-    (QWEN35, Scanner::Words { letters: LETTER | MARK, digits: 1 }),
-    (O200K, Scanner::Cased { contractions: true, digits: 3 }),
-    (TEKKEN, Scanner::Cased { contractions: false, digits: 1 }),
+    (LLAMA3, LLAMA),
+    (LLAMA3_NUMBERS, Scanner::Words { letters: LETTER, contractions: true, digits: usize::MAX, tail: LINES }),
+    (CL100K, Scanner::Cl100k),
+    (QWEN2, QWEN),
+    (BAILING, QWEN),
+    (QWEN2_NO_CONTRACTIONS, Scanner::Words { letters: LETTER, contractions: false, digits: 1, tail: LINES }),
+    (QWEN35, Scanner::Words { letters: LETTER | MARK, contractions: true, digits: 1, tail: LINES }),
+    (SEED, Scanner::Words { letters: LETTER, contractions: true, digits: 1, tail: b"" }),
+    (O200K, Scanner::Cased { han: false, contractions: true, digits: 3, tail: LINES_AND_SLASHES }),
+    (O200K_DIGIT, Scanner::Cased { han: false, contractions: true, digits: 1, tail: LINES_AND_SLASHES }),
+    (TEKKEN, Scanner::Cased { han: false, contractions: false, digits: 1, tail: LINES_AND_SLASHES }),
+    (KIMI, Scanner::Cased { han: true, contractions: true, digits: 3, tail: LINES }),
+    (EXAONE_MOE, Scanner::Phrases),
     (DEEPSEEK[1], Scanner::HanKana),
-    (DEEPSEEK[2], Scanner::DeepSeek),
+    (DEEPSEEK[2], Scanner::DeepSeek { lines: true }),
+    (SPARK, Scanner::DeepSeek { lines: false }),
     (DIGITS_3, Scanner::Numbers { max: 3 }),
     (DIGIT, Scanner::Numbers { max: 1 }),
     (WORDS_AND_SYMBOLS, Scanner::WordsAndSymbols),
@@ -92,9 +147,14 @@ impl Scanner {
             let cursor = Cursor { classes, text: &text[start..] };
             let len = match self {
                 Self::Gpt2 => cursor.gpt2(),
-                Self::Words { letters, digits } => cursor.words(letters, digits),
-                Self::Cased { contractions, digits } => cursor.cased(contractions, digits),
-                Self::DeepSeek => cursor.deepseek(),
+                Self::Words { letters, contractions, digits, tail } => cursor.words(letters, contractions, digits, tail),
+                Self::Cased { han, contractions, digits, tail } => cursor.cased(han, contractions, digits, tail),
+                Self::DeepSeek { lines } => cursor.deepseek(lines),
+                Self::Cl100k => match cursor.run(0, SPACE) {
+                    end if end == cursor.text.len() => end,
+                    _ => cursor.words(LETTER, true, 3, LINES),
+                },
+                Self::Phrases => cursor.phrases(),
                 Self::Numbers { max } => cursor.run_of(0, max, |class, _| class & NUMBER != 0),
                 Self::WordsAndSymbols => cursor.words_and_symbols(),
                 Self::HanKana => cursor.run_of(0, usize::MAX, |_, c| matches!(c, '一'..='龥' | '\u{3040}'..='ヿ')),
@@ -127,10 +187,15 @@ impl Cursor<'_> {
     /// Where the run of characters in `class` that starts at `at` ends.
     #[inline]
     fn run(self, at: usize, class: Class) -> usize {
+        self.run_of_class(at, class, 0)
+    }
+    /// Where the run of characters in `class`, but in none of the classes `not`, that starts at `at` ends.
+    #[inline]
+    fn run_of_class(self, at: usize, class: Class, not: Class) -> usize {
         let mut end = at;
         loop {
             let (found, len) = self.at(end);
-            if len == 0 || found & class == 0 {
+            if found & class == 0 || found & not != 0 {
                 return end;
             }
             end += len;
@@ -222,13 +287,13 @@ impl Cursor<'_> {
         }
     }
 
-    fn words(self, letters: Class, digits: usize) -> usize {
+    fn words(self, letters: Class, contractions: bool, digits: usize, tail: &[u8]) -> usize {
         let (class, len) = self.at(0);
         if class & letters != 0 {
             return self.run(len, letters);
         }
         let contraction = self.contraction(0, true);
-        if contraction > 0 {
+        if contractions && contraction > 0 {
             return contraction;
         }
         if class & NUMBER != 0 {
@@ -240,7 +305,35 @@ impl Cursor<'_> {
                 return self.run(len + next_len, letters);
             }
         }
-        self.symbols(letters | NUMBER | SPACE, b"\r\n")
+        self.symbols(letters | NUMBER | SPACE, tail)
+    }
+
+    fn phrases(self) -> usize {
+        let contraction = self.contraction(0, true);
+        if contraction > 0 {
+            return contraction;
+        }
+        let (class, len) = self.at(0);
+        let prefix = if class & (LETTER | NUMBER) == 0 && !matches!(self.byte(0), Some(b'\r' | b'\n')) { len } else { 0 };
+        let (class, len) = self.at(prefix);
+        if class & LETTER != 0 {
+            let mut end = prefix + len;
+            loop {
+                end = self.run(end, LETTER | MARK);
+                let (next, len) = if self.byte(end) == Some(b' ') { self.at(end + 1) } else { (0, 0) };
+                if next & LETTER == 0 {
+                    return end;
+                }
+                end += 1 + len;
+            }
+        }
+        let (class, len) = self.at(0);
+        if class & NUMBER != 0 {
+            return len;
+        }
+        let start = usize::from(self.byte(0) == Some(b' '));
+        let end = self.run_outside(start, LETTER | NUMBER | SPACE);
+        if end > start { end + usize::from(matches!(self.byte(end), Some(b'\r' | b'\n' | b'/'))) } else { self.spaces(true) }
     }
 
     /// ` ?[^OUTSIDE]+[TAIL]*`, else white space.
@@ -250,25 +343,31 @@ impl Cursor<'_> {
         if end > start { self.run_bytes(end, tail) } else { self.spaces(true) }
     }
 
-    fn cased(self, contractions: bool, digits: usize) -> usize {
+    fn cased(self, han: bool, contractions: bool, digits: usize, tail: &[u8]) -> usize {
         let (class, len) = self.at(0);
+        let not = if han { HAN } else { 0 };
+        if class & not != 0 {
+            return self.run(len, HAN);
+        }
         let prefix = if class & (LETTER | NUMBER) == 0 && !matches!(self.byte(0), Some(b'\r' | b'\n')) { len } else { 0 };
-        let word =
-            [self.small_word(prefix), self.small_word(0), self.capital_word(prefix), self.capital_word(0)].into_iter().find(|&end| end > 0);
+        let small = [prefix, 0].map(|start| self.small_word(start, not)).into_iter();
+        let capital = [prefix, 0].map(|start| self.capital_word(start, not));
+        let word = small.chain(capital).find(|&end| end > 0);
         if let Some(end) = word {
             return if contractions { end + self.contraction(end, true) } else { end };
         }
         if class & NUMBER != 0 {
             return self.run_of(0, digits, |class, _| class & NUMBER != 0);
         }
-        self.symbols(LETTER | NUMBER | SPACE, b"\r\n/")
+        self.symbols(LETTER | NUMBER | SPACE, tail)
     }
-    /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` at `start`: where it ends.
-    fn small_word(self, start: usize) -> usize {
+    /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` at `start`, of
+    /// characters that are in none of the classes `not`: where it ends.
+    fn small_word(self, start: usize, not: Class) -> usize {
         let (mut end, mut last_uncased) = (start, 0);
         loop {
             let (class, len) = self.at(end);
-            if len == 0 || class & (UPPER | CASELESS | MARK) == 0 {
+            if class & (UPPER | CASELESS | MARK) == 0 || class & not != 0 {
                 break;
             }
             end += len;
@@ -276,17 +375,17 @@ impl Cursor<'_> {
                 last_uncased = end;
             }
         }
-        let small = self.run(end, LOWER | CASELESS | MARK);
+        let small = self.run_of_class(end, LOWER | CASELESS | MARK, not);
         // Without a small letter after them, the capitals give back all that follows the last letter without case.
         if small > end { small } else { last_uncased }
     }
-    /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*` at `start`: where it ends.
-    fn capital_word(self, start: usize) -> usize {
-        let end = self.run(start, UPPER | CASELESS | MARK);
-        if end > start { self.run(end, LOWER | CASELESS | MARK) } else { 0 }
+    /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*` at `start`, as above.
+    fn capital_word(self, start: usize, not: Class) -> usize {
+        let end = self.run_of_class(start, UPPER | CASELESS | MARK, not);
+        if end > start { self.run_of_class(end, LOWER | CASELESS | MARK, not) } else { 0 }
     }
 
-    fn deepseek(self) -> usize {
+    fn deepseek(self, lines: bool) -> usize {
         let (class, len) = self.at(0);
         if self.byte(0).is_some_and(|b| b.is_ascii_punctuation()) {
             let end = 1 + self.text.as_bytes()[1..].iter().take_while(|b| b.is_ascii_alphabetic()).count();
@@ -306,7 +405,12 @@ impl Cursor<'_> {
         }
         let start = usize::from(self.byte(0) == Some(b' '));
         let end = self.run(start, PUNCTUATION | SYMBOL);
-        if end > start { self.run_bytes(end, b"\r\n") } else { self.spaces(true) }
+        match (end > start, lines) {
+            (true, true) => self.run_bytes(end, LINES),
+            (true, false) => end,
+            (false, false) if matches!(self.byte(0), Some(b'\r' | b'\n')) => 1,
+            (false, lines) => self.spaces(lines),
+        }
     }
 }
 

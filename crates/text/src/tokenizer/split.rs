@@ -2,12 +2,13 @@
 
 use super::{
     bytes,
-    category::is_punctuation,
+    category::{is_decimal, is_punctuation, is_word},
     scan::Scanner,
     scripts::{ANY, Script, script},
     unicode::Classes,
 };
 use crate::{Error, Result};
+use aho_corasick::{AhoCorasick, MatchKind};
 use std::ops::Range;
 
 /// What is looked for in text.
@@ -19,8 +20,68 @@ pub(crate) enum Pattern {
     Regex(Box<fancy_regex::Regex>),
     /// This text.
     Literal(String),
+    /// Any of several texts; the longest at each place.
+    Texts(AhoCorasick),
     /// Each character of a kind.
     Chars(fn(char) -> bool),
+    /// Numbers in groups of three, from the last digit on.
+    Digits(DigitGroups),
+    /// In a text of white space without line ends: 512 characters, half of those, and so on; the last may be one or two.
+    Halves,
+}
+
+/// Which numbers are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DigitGroups {
+    /// All runs of `\p{N}`.
+    All,
+    /// `\d{1,3}(?=(?:\d{3})*\b)`: runs of digits that no word character follows.
+    BeforeBoundary,
+    /// `(?=(\d{3})+(?!\d))`: runs of digits are cut before each group, and nowhere else.
+    Cuts,
+}
+
+/// Calls `found` for each group of numbers in order, or for the empty text before it.
+fn digit_groups(kind: DigitGroups, text: &str, mut found: impl FnMut(Range<usize>)) {
+    let is_digit = |c: char| if kind == DigitGroups::All { c.is_numeric() } else { is_decimal(c) };
+    let mut at = 0;
+    while let Some(start) = text[at..].find(is_digit).map(|i| at + i) {
+        let length = text[start..].find(|c| !is_digit(c)).unwrap_or(text.len() - start);
+        at = start + length;
+        if kind == DigitGroups::BeforeBoundary && text[at..].chars().next().is_some_and(is_word) {
+            continue;
+        }
+        let count = text[start..at].chars().count();
+        let mut left = count;
+        let mut from = start;
+        let mut ends = text[start..at].char_indices().map(|(i, c)| start + i + c.len_utf8());
+        while left > 0 {
+            let group = if left.is_multiple_of(3) { 3 } else { left % 3 };
+            let end = ends.nth(group - 1).unwrap_or(at);
+            match kind {
+                DigitGroups::Cuts if group == 3 => found(from..from),
+                DigitGroups::Cuts => {}
+                _ => found(from..end),
+            }
+            (from, left) = (end, left - group);
+        }
+    }
+}
+
+/// Calls `found` for each part of a text of white space without line ends.
+fn halves(text: &str, mut found: impl FnMut(Range<usize>)) {
+    if !text.chars().all(|c| c.is_whitespace() && c != '\r' && c != '\n') {
+        return;
+    }
+    let mut left = text.chars().count();
+    let mut start = 0;
+    let mut ends = text.char_indices().map(|(i, c)| i + c.len_utf8());
+    while left > 0 {
+        let size = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1].into_iter().find(|&size| size <= left).unwrap_or(1);
+        let end = ends.nth(size - 1).unwrap_or(text.len());
+        found(start..end);
+        (start, left) = (end, left - size);
+    }
 }
 
 /// How far one search with an expression without scanner may go back, at most.
@@ -51,6 +112,12 @@ impl Pattern {
         Ok(Self::Regex(Box::new(regex)))
     }
 
+    /// Any of these texts.
+    pub(crate) fn texts<'a>(origin: &str, texts: impl Iterator<Item = &'a [u8]>) -> Result<Self> {
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
+        automaton.map(Self::Texts).map_err(|e| Error::invalid(origin, format!("the user-defined tokens are too many or too long: {e}")))
+    }
+
     /// Calls `part` for each part of the text in order, with whether it matches. Parts are not empty.
     ///
     /// Where an expression without scanner passes its limit, what is left of the text is one part that does not match.
@@ -76,6 +143,9 @@ impl Pattern {
             }
             Self::Regex(regex) => regex.find_iter(text).map_while(|m| m.ok()).map(|m| m.range()).for_each(found),
             Self::Literal(literal) => text.match_indices(literal.as_str()).for_each(|(at, m)| found(at..at + m.len())),
+            Self::Texts(automaton) => automaton.find_iter(text).for_each(|m| found(m.range())),
+            Self::Digits(kind) => digit_groups(*kind, text, found),
+            Self::Halves => halves(text, found),
             Self::Chars(is) => text.char_indices().filter(|&(_, c)| is(c)).for_each(|(at, c)| found(at..at + c.len_utf8())),
         }
         if done < text.len() {

@@ -1,12 +1,12 @@
 //! Unicode classes of characters, as the regular expressions of pre-tokenizers use them.
 //!
-//! One byte of flags for each character, in a two-stage table that is made once from `regex-syntax`'s tables, so that the
+//! Flags for each character, in a two-stage table that is made once from `regex-syntax`'s tables, so that the
 //! hand-written scanners and the general regular expressions agree on every character.
 
 use std::sync::LazyLock;
 
 /// A set of classes.
-pub(crate) type Class = u8;
+pub(crate) type Class = u16;
 
 /// `\p{Lu}`, `\p{Lt}`: capitals.
 pub(crate) const UPPER: Class = 1;
@@ -24,10 +24,12 @@ pub(crate) const SPACE: Class = 32;
 pub(crate) const PUNCTUATION: Class = 64;
 /// `\p{S}`: symbols.
 pub(crate) const SYMBOL: Class = 128;
+/// `\p{Han}`: Chinese characters, in any of the other classes.
+pub(crate) const HAN: Class = 256;
 /// `\p{L}`.
 pub(crate) const LETTER: Class = UPPER | LOWER | CASELESS;
 
-const CLASSES: [(Class, &str); 8] = [
+const CLASSES: [(Class, &str); 9] = [
     (UPPER, r"[\p{Lu}\p{Lt}]"),
     (LOWER, r"\p{Ll}"),
     (CASELESS, r"[\p{Lm}\p{Lo}]"),
@@ -36,6 +38,7 @@ const CLASSES: [(Class, &str); 8] = [
     (SPACE, r"\s"),
     (PUNCTUATION, r"\p{P}"),
     (SYMBOL, r"\p{S}"),
+    (HAN, r"\p{Han}"),
 ];
 
 const BLOCK: usize = 256;
@@ -48,7 +51,7 @@ struct Table {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut all = vec![0u8; 0x11_0000];
+    let mut all = vec![0 as Class; 0x11_0000];
     for (class, pattern) in CLASSES {
         for (first, last) in ranges(pattern) {
             all[first as usize..=last as usize].iter_mut().for_each(|flags| *flags |= class);
@@ -119,7 +122,8 @@ mod tests {
             ('z', LOWER),
             ('ß', LOWER),
             ('ʰ', CASELESS),
-            ('漢', CASELESS),
+            ('漢', CASELESS | HAN),
+            ('〇', NUMBER | HAN),
             ('\u{301}', MARK),
             ('ः', MARK),
             ('7', NUMBER),

@@ -158,9 +158,9 @@ impl Unigram {
 #[inline]
 fn width(first: u8) -> usize {
     match first {
-        ..0xc0 => 1,
-        ..0xe0 => 2,
-        ..0xf0 => 3,
+        0..0xc0 => 1,
+        0xc0..0xe0 => 2,
+        0xe0..0xf0 => 3,
         _ => 4,
     }
 }

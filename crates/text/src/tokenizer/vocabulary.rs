@@ -70,6 +70,12 @@ impl Vocabulary {
         let id = self.model.get(&self.texts, text.as_bytes());
         id.ok_or_else(|| Error::invalid(origin, format!("`{setting}` is `{text}`, which is no token of the model")))
     }
+    /// The token is structure.
+    pub(super) fn make_special(&mut self, id: u32) {
+        if let Some(flags) = self.flags.get_mut(id as usize) {
+            *flags |= SPECIAL;
+        }
+    }
     /// Whether there is such a token.
     pub(super) fn is_used(&self, id: u32) -> bool {
         self.flags.get(id as usize).is_some_and(|flags| flags & USED != 0)

@@ -18,13 +18,26 @@ pub(crate) struct WordPiece {
     longest_word: usize,
 }
 
+/// Words of more characters are unknown, where the file does not say.
+pub(crate) const LONGEST_WORD: usize = 100;
+
 impl WordPiece {
     /// `index` finds the model's tokens in `texts`; those that continue a word start with `prefix`.
     pub(crate) fn new(texts: &Strings, index: &Index, prefix: &str, unknown: u32, longest_word: usize) -> Self {
         let all = || (0u32..).zip(texts.iter()).filter(|&(id, text)| index.get(texts, text) == Some(id));
-        let starts = Trie::new(all().map(|(id, text)| (text, id)));
-        let continuations = Trie::new(all().filter_map(|(id, text)| Some((text.strip_prefix(prefix.as_bytes())?, id))));
-        Self { starts, continuations, unknown, longest_word }
+        let starts = all().map(|(id, text)| (text, id));
+        let continuations = all().filter_map(|(id, text)| Some((text.strip_prefix(prefix.as_bytes())?, id)));
+        Self::from_pieces(starts, continuations, unknown, longest_word)
+    }
+
+    /// From the tokens that can start a word, and those that can follow.
+    pub(crate) fn from_pieces<'a>(
+        starts: impl Iterator<Item = (&'a [u8], u32)>,
+        continuations: impl Iterator<Item = (&'a [u8], u32)>,
+        unknown: u32,
+        longest_word: usize,
+    ) -> Self {
+        Self { starts: Trie::new(starts), continuations: Trie::new(continuations), unknown, longest_word }
     }
 
     /// Appends the tokens of one word.

@@ -1,8 +1,10 @@
 //! Where tests find what is too large for the repository.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-use serde_json::Value;
+use onebit_formats::{Checkpoint, Metadata, Source};
+use serde_json::{Map, Value};
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
 };
@@ -46,4 +48,62 @@ pub fn json(path: &Path) -> Value {
 
 pub fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as u32).collect()
+}
+
+/// The vocabularies of `vocabularies.json`.
+pub fn vocabularies() -> Vec<Value> {
+    json(&data("vocabularies.json")).as_array().unwrap().clone()
+}
+
+/// A folder with a vocabulary.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn empty() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    /// With the files of an entry of `vocabularies.json`.
+    pub fn of(entry: &Value) -> Self {
+        let folder = Self::empty();
+        for (name, contents) in entry["files"].as_object().unwrap() {
+            fs::write(folder.path().join(name), contents.as_str().unwrap()).unwrap();
+        }
+        for (name, contents) in entry["binary"].as_object().unwrap() {
+            fs::write(folder.path().join(name), base64(contents.as_str().unwrap())).unwrap();
+        }
+        folder
+    }
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path().join(name)).unwrap()
+    }
+    /// As a checkpoint without tensors.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
+            source: Source::HuggingFace,
+            path: self.path().to_owned(),
+            metadata: Metadata { path: self.path().to_owned(), pairs: BTreeMap::new() },
+            config: Map::new(),
+            generation_config: Map::new(),
+            tensors: BTreeMap::new(),
+        }
+    }
+}
+
+/// The bytes of a text in base 64.
+fn base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for digit in text.bytes().filter(|&b| b != b'=') {
+        bits = bits << 6 | DIGITS.iter().position(|&d| d == digit).unwrap() as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
 }

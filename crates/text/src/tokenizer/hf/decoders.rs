@@ -6,6 +6,7 @@ use crate::{
     tokenizer::{
         bytes,
         decode::Output,
+        normalize::clean_up,
         split::{Pattern, Prepend},
         strings::Strings,
         text_steps::TextStep,
@@ -105,6 +106,7 @@ pub(super) fn output<'t>(origin: &str, spec: Option<&Spec>, texts: impl Iterator
         first: reader.first.as_deref().map(all),
         last: reader.last.as_deref().map(all),
         distinct: reader.distinct,
+        long_start: false,
         steps: reader.text_steps,
     })
 }
@@ -144,7 +146,7 @@ impl<'a> Reader<'a> {
             Spec::ByteFallback if self.fused => "ByteFallback",
             _ => "",
         };
-        if !leads.is_empty() && !(self.steps.is_empty() && !self.fused) {
+        if !leads.is_empty() && (!self.steps.is_empty() || self.fused) {
             return unsupported(&format!("a `{leads}` decoder after others"));
         }
         match spec {
@@ -197,21 +199,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the cleaning of decoders replaces, in order.
-const CLEANED: [(&str, &str); 11] = [
-    (" .", "."),
-    (" ?", "?"),
-    (" !", "!"),
-    (" ,", ","),
-    (" ' ", "'"),
-    (" n't", "n't"),
-    (" 'm", "'m"),
-    (" do not", " don't"),
-    (" 's", "'s"),
-    (" 've", "'ve"),
-    (" 're", "'re"),
-];
-
 fn apply(steps: &[Step<'_>], token: &[u8]) -> Vec<u8> {
     let Ok(token) = str::from_utf8(token) else { return token.to_vec() };
     let mut text = token.to_owned();
@@ -239,11 +226,7 @@ fn apply(steps: &[Step<'_>], token: &[u8]) -> Vec<u8> {
                 Some(rest) => text = rest.to_owned(),
                 None => text.insert(0, ' '),
             },
-            Step::Clean => {
-                for (from, to) in CLEANED {
-                    text = text.replace(from, to);
-                }
-            }
+            Step::Clean => text = clean_up(text),
         }
     }
     text.into_bytes()

@@ -8,7 +8,7 @@ use crate::{
         model::{Model, Words},
         unigram::{self, Unigram},
         vocabulary::Vocabulary,
-        word_piece::WordPiece,
+        word_piece::{LONGEST_WORD, WordPiece},
     },
 };
 use serde::Deserialize;
@@ -64,13 +64,13 @@ impl ModelSpec<'_> {
             ));
         }
         match (kind, merges) {
-            (Some("BPE"), Some(merges)) => self.bpe(origin, vocabulary, byte_level, merges).map(Model::Bpe),
+            (Some("BPE"), Some(merges)) => self.bpe(origin, vocabulary, byte_level, merges).map(|model| Model::Bpe(Box::new(model))),
             (Some("BPE"), None) => Err(Error::invalid(origin, "the BPE model has no `merges`")),
             (Some("Unigram"), _) => self.unigram(origin, vocabulary).map(Model::Unigram),
             (Some("WordPiece"), _) => {
                 let unknown = vocabulary.of_model(origin, "unk_token", self.unk_token.as_deref().unwrap_or("[UNK]"))?;
                 let prefix = self.continuing_subword_prefix.as_deref().unwrap_or("##");
-                let longest = self.max_input_chars_per_word.unwrap_or(100);
+                let longest = self.max_input_chars_per_word.unwrap_or(LONGEST_WORD);
                 Ok(Model::WordPiece(WordPiece::new(&vocabulary.texts, &vocabulary.model, prefix, unknown, longest)))
             }
             (Some("WordLevel"), _) => {
@@ -110,6 +110,7 @@ impl ModelSpec<'_> {
         let options = bpe::Options {
             byte_level,
             ignore_merges: self.ignore_merges,
+            whole: Vec::new(),
             byte_fallback: self.byte_fallback,
             unknown,
             fuse_unknown: self.fuse_unk,
