@@ -23,12 +23,12 @@ impl Machine {
 
     /// An attribute in Python's sense.
     pub(super) fn own_attribute(&mut self, value: &Value, name: &str) -> Result<Option<Value>, Fault> {
+        // What Python's own machinery is reached by is hidden.
+        if name.starts_with("__") {
+            return Ok(None);
+        }
         if let Value::Undefined(why) = value {
             return Fault::values(why.to_string());
-        }
-        // What Python's own machinery is reached by.
-        if name.starts_with("__") && name.ends_with("__") {
-            return Fault::values(format!("access to attribute '{name}' of '{}' object is unsafe", value.type_name()));
         }
         let methods: Table = match value {
             Value::Str(_) => strings::METHODS,
@@ -75,10 +75,7 @@ impl Machine {
     pub(super) fn item(&mut self, value: &Value, index: &Value) -> Result<Value, Fault> {
         let found = match (value, index) {
             (Value::Undefined(why), _) => return Fault::values(why.to_string()),
-            (Value::Dict(id), index) => match self.key(index) {
-                Ok(key) => self.heap.dict(*id).get(&key).cloned(),
-                Err(_) => None,
-            },
+            (Value::Dict(id), index) => self.found(*id, index).unwrap_or_default(),
             (Value::Sequence(kind, id), Value::Int(_) | Value::Bool(_)) if kind.is_tuple() || matches!(kind, Kind::List | Kind::Range) => {
                 let items = self.heap.sequence(*id);
                 place(integer(index)?, items.len()).map(|i| items[i].clone())

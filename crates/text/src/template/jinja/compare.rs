@@ -128,10 +128,7 @@ impl Machine {
             }
             (Value::Str(_), Value::Undefined(why)) => Fault::values(why.to_string()),
             (Value::Str(_), other) => Fault::values(format!("'in <string>' requires string as left operand, not {}", other.type_name())),
-            (Value::Dict(id), value) => {
-                let key = self.key(value)?;
-                Ok(self.heap.dict(*id).contains_key(&key))
-            }
+            (Value::Dict(id), value) => Ok(self.found(*id, value)?.is_some()),
             (Value::Sequence(..) | Value::Undefined(_) | Value::Loop(_), value) => {
                 for item in self.items(container)? {
                     if self.equal(&item, value, 0)? {

@@ -95,8 +95,7 @@ pub(super) const DICT_METHODS: Table = &[
     }),
     ("get", |m, dict, a| {
         let [key, default] = a.bind("get", ["key", "default"], 1)?;
-        let key = m.key(&key.unwrap_or(Value::None))?;
-        let found = m.heap.dict(at(dict)?).get(&key).cloned();
+        let found = m.found(at(dict)?, &key.unwrap_or(Value::None))?;
         Ok(found.or(default).unwrap_or(Value::None))
     }),
     ("items", |m, dict, a| {

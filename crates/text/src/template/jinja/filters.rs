@@ -9,7 +9,6 @@ use super::unicode::is_space;
 use super::value::{Kind, Number, Table, Value};
 use super::{format, json, sequences, strings};
 use std::cmp::Ordering;
-use std::fmt::Write;
 
 type Done = Result<Value, Fault>;
 
@@ -83,7 +82,6 @@ pub(super) const ALL: Table = &[
     ("slice", sequences::slice),
     ("sort", sequences::sort),
     ("string", |m, v, a| mapped(m, v, a, "string", str::to_owned)),
-    ("striptags", |m, v, a| mapped(m, v, a, "striptags", stripped_of_tags)),
     ("sum", sequences::sum),
     ("title", |m, v, a| mapped(m, v, a, "title", titled)),
     ("tojson", json::tojson),
@@ -94,10 +92,8 @@ pub(super) const ALL: Table = &[
         m.spend_bytes(text.len())?;
         m.text(strings::trimmed(&text, chars.as_deref(), (true, true)))
     }),
-    ("truncate", truncate),
     ("unique", sequences::unique),
     ("upper", |m, v, a| mapped(m, v, a, "upper", str::to_uppercase)),
-    ("urlencode", |m, v, a| mapped(m, v, a, "urlencode", url_encoded)),
     ("wordcount", |m, v, a| {
         let [] = a.bind("wordcount", [], 0)?;
         let text = m.str_of(v)?;
@@ -130,41 +126,16 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Without what is in angle brackets, and with single spaces.
-fn stripped_of_tags(text: &str) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, (_, after))) = rest.split_once('<').and_then(|(before, tag)| Some((before, tag.split_once('>')?))) {
-        out.push_str(before);
-        rest = after;
-    }
-    out.push_str(rest);
-    out.split(is_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
 /// Each word with a capital; words end at white space, `-` and brackets.
 fn titled(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut begins = true;
-    for c in text.chars() {
-        if begins {
-            out.extend(c.to_uppercase());
-        } else {
-            out.extend(c.to_lowercase());
-        }
-        begins = is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
-    }
-    out
-}
-
-fn url_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' | b'/' => out.push(char::from(byte)),
-            _ => _ = write!(out, "%{byte:02X}"),
-        }
-    }
-    out
+    let is_end = |c: char| is_space(c) || matches!(c, '-' | '(' | '{' | '[' | '<');
+    text.split_inclusive(is_end)
+        .map(|word| {
+            let mut chars = word.chars();
+            let first = chars.next().into_iter().flat_map(char::to_uppercase);
+            first.collect::<String>() + &chars.as_str().to_lowercase()
+        })
+        .collect()
 }
 
 fn abs(m: &mut Machine, value: &Value, a: Arguments) -> Done {
@@ -240,7 +211,7 @@ fn indent(m: &mut Machine, value: &Value, a: Arguments) -> Done {
     };
     let is_set = |m: &Machine, value: Option<Value>| value.is_some_and(|value| m.is_true(&value));
     let (first, blank) = (is_set(m, first), is_set(m, blank));
-    let text = m.str_of(value)?;
+    let text = text(value)?;
     // With a last line break the last line counts, too.
     let text = format!("{text}\n");
     let lines = strings::lines(&text, false);
@@ -253,21 +224,4 @@ fn indent(m: &mut Machine, value: &Value, a: Arguments) -> Done {
         out.push_str(line);
     }
     m.text(out)
-}
-
-fn truncate(m: &mut Machine, value: &Value, a: Arguments) -> Done {
-    let [length, kill, end, leeway] = a.bind("truncate", ["length", "killwords", "end", "leeway"], 0)?;
-    let length = usize::try_from(integer_or(length.as_ref(), 255)?).unwrap_or(0);
-    let leeway = usize::try_from(integer_or(leeway.as_ref(), 5)?).unwrap_or(0);
-    let end = end.as_ref().map_or_else(|| Ok("...".into()), text)?;
-    let keeps_words = !kill.is_some_and(|kill| m.is_true(&kill));
-    let text = m.str_of(value)?;
-    m.spend_bytes(text.len())?;
-    if text.chars().count() <= length.saturating_add(leeway) {
-        return Ok(Value::Str(text));
-    }
-    let Some(room) = length.checked_sub(end.chars().count()) else { return Fault::values("expected length >= that of `end`") };
-    let cut: String = text.chars().take(room).collect();
-    let cut = if keeps_words { cut.rsplit_once(' ').map_or(&*cut, |(words, _)| words) } else { &cut };
-    m.text(format!("{cut}{end}"))
 }

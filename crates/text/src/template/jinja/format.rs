@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::fault::Fault;
 use super::machine::Machine;
 use super::print::float;
-use super::value::{Key, Number, Value};
+use super::value::{Key, Kind, Number, Value};
 use std::sync::Arc;
 
 type Done<T> = Result<T, Fault>;
@@ -80,6 +80,11 @@ impl Spec {
         Ok(format!("{sign}{}{digits}{}", fill(before), fill(after)))
     }
 
+    /// Whether the kind is one of whole numbers.
+    fn counts_whole(&self) -> bool {
+        !self.kind.is_some_and(|kind| "eEfFgG%".contains(kind))
+    }
+
     fn text(&self, m: &mut Machine, text: &str) -> Done<String> {
         let cut: String = match self.precision {
             Some(most) => text.chars().take(most).collect(),
@@ -110,7 +115,7 @@ impl Spec {
             (Some('%'), n) => (format!("{:.precision$}%", n.float().abs() * 100.0), ""),
             (Some('e' | 'E'), n) => (scientific(n.float().abs(), precision), ""),
             (Some('g' | 'G'), n) => (general(n.float().abs(), precision), ""),
-            (None, Number::Float(n)) => (self.precision.map_or_else(|| float(n.abs()), |p| general(n.abs(), p)), ""),
+            (None, Number::Float(n)) => (self.precision.map_or_else(|| float(n.abs()), |p| short(n.abs(), p)), ""),
             (Some(kind), _) => return Fault::values(format!("Unknown format code '{kind}' for object of this type")),
         };
         let digits = if matches!(self.kind, Some('E' | 'G' | 'F')) { digits.to_uppercase() } else { digits };
@@ -145,6 +150,19 @@ fn general(value: f64, precision: usize) -> String {
         return format!("{}e{sign}{size:0>2}", bare(digits));
     }
     bare(&format!("{value:.*}", (precision as i32 - 1 - exponent).max(0) as usize))
+}
+
+/// As [`general`], with a digit after the point.
+fn short(value: f64, precision: usize) -> String {
+    let text = general(value, precision);
+    let whole = text.find('.').unwrap_or(text.len());
+    if text.contains(['.', 'e']) || !value.is_finite() {
+        text
+    } else if whole < precision.max(1) {
+        text + ".0"
+    } else {
+        scientific(value, precision.max(1) - 1)
+    }
 }
 
 /// Thousands with a mark between them.
@@ -195,7 +213,9 @@ pub(super) fn printf(m: &mut Machine, text: &str, values: &Value) -> Done<Value>
         out.push_str(&piece);
     }
     out.push_str(rest);
-    if given.next().is_some() && !matches!(values, Value::Dict(_)) {
+    // What has items by name or place may be left over.
+    let may_be_left = matches!(values, Value::Dict(_) | Value::Sequence(Kind::List | Kind::Range, _) | Value::Undefined(_));
+    if given.next().is_some() && !may_be_left {
         return Fault::values("not all arguments converted during string formatting");
     }
     m.text(out)
@@ -216,10 +236,10 @@ fn converted(m: &mut Machine, flags: &str, kind: char, value: &Value) -> Done<St
             let text = if kind == 's' { m.str_of(value)? } else { m.repr_of(value)?.into() };
             spec.text(m, &text)
         }
-        ('c', None) => {
-            let text = m.str_of(value)?;
-            spec.text(m, &text)
-        }
+        ('c', None) => match value {
+            Value::Str(text) if text.chars().count() == 1 => spec.text(m, text),
+            _ => Fault::values("%c requires int or char"),
+        },
         ('d' | 'i' | 'u', Some(number)) => {
             let whole = match number {
                 Number::Int(n) => n,
@@ -238,15 +258,41 @@ fn converted(m: &mut Machine, flags: &str, kind: char, value: &Value) -> Done<St
     }
 }
 
+/// How the fields of a text name their places: one after another, or each by its number.
+#[derive(Clone, Copy)]
+enum Numbering {
+    Open,
+    /// The next place.
+    Automatic(usize),
+    Manual,
+}
+
+impl Numbering {
+    /// The place that a field names, if it is one.
+    fn place(&mut self, name: &str) -> Done<Option<usize>> {
+        let place = match (name.is_empty(), name.parse::<usize>(), *self) {
+            (true, _, Self::Open) => 0,
+            (true, _, Self::Automatic(next)) => next,
+            (false, Ok(place), Self::Open | Self::Manual) => {
+                *self = Self::Manual;
+                return Ok(Some(place));
+            }
+            (false, Err(_), _) => return Ok(None),
+            _ => return Fault::values("cannot switch between manual field specification and automatic field numbering"),
+        };
+        *self = Self::Automatic(place + 1);
+        Ok(Some(place))
+    }
+}
+
 /// `text.format(arguments)`.
 pub(super) fn format(m: &mut Machine, text: &str, a: Arguments) -> Done<Value> {
-    let mut next = 0;
-    let out = fields(m, text, &a, &mut next, 0)?;
+    let out = fields(m, text, &a, &mut Numbering::Open, 0)?;
     m.text(out)
 }
 
 /// A text with its fields filled in; those of specifications may have fields themselves.
-fn fields(m: &mut Machine, text: &str, a: &Arguments, next: &mut usize, depth: usize) -> Done<String> {
+fn fields(m: &mut Machine, text: &str, a: &Arguments, next: &mut Numbering, depth: usize) -> Done<String> {
     m.spend_bytes(text.len())?;
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
@@ -276,26 +322,32 @@ fn fields(m: &mut Machine, text: &str, a: &Arguments, next: &mut usize, depth: u
         if spec.contains('{') && depth == 1 {
             return Fault::values("Max string recursion exceeded");
         }
-        let spec = if spec.contains('{') { Spec::read(&fields(m, spec, a, next, depth + 1)?)? } else { Spec::read(spec)? };
+        let inner = if spec.contains('{') { fields(m, spec, a, next, depth + 1)? } else { spec.to_owned() };
         let piece = match (&value, value.number()) {
-            // A boolean without a specification is a word.
-            (Value::Bool(_), _) if spec.kind.is_none() => spec_text(m, spec, &value)?,
-            (_, Some(number)) if spec.kind != Some('s') => spec.number(m, number)?,
-            (Value::Str(_), _) if spec.kind.is_some_and(|kind| kind != 's') => {
-                return Fault::values("Unknown format code for object of type 'str'");
+            (_, _) if inner.is_empty() => m.str_of(&value)?.to_string(),
+            (_, Some(number)) => {
+                let spec = Spec::read(&inner)?;
+                if spec.kind == Some('s') || (matches!(number, Number::Int(_)) && spec.precision.is_some() && spec.counts_whole()) {
+                    return Fault::values(format!("format specifier '{inner}' is not for '{}'", value.type_name()));
+                }
+                spec.number(m, number)?
             }
-            _ => spec_text(m, spec, &value)?,
+            (Value::Str(text), _) => {
+                let spec = Spec::read(&inner)?;
+                if spec.kind.is_some_and(|kind| kind != 's') || spec.sign.is_some() || spec.group.is_some() || spec.alternate {
+                    return Fault::values(format!("format specifier '{inner}' is not for 'str'"));
+                }
+                // Zeros before the width fill behind a text.
+                let align = if spec.align == Some('=') { Some('<') } else { spec.align };
+                Spec { align, ..spec }.text(m, text)?
+            }
+            (other, _) => return Fault::values(format!("unsupported format string passed to {}.__format__", other.type_name())),
         };
         m.spend_bytes(piece.len())?;
         out.push_str(&piece);
     }
     out.push_str(rest);
     Ok(out)
-}
-
-fn spec_text(m: &mut Machine, spec: Spec, value: &Value) -> Done<String> {
-    let text = m.str_of(value)?;
-    spec.text(m, &text)
 }
 
 /// Where the `}` of a field is.
@@ -308,15 +360,10 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// `name.attribute[key]`, where `name` may be a place or nothing.
-fn looked_up(m: &mut Machine, field: &str, a: &Arguments, next: &mut usize) -> Done<Value> {
+fn looked_up(m: &mut Machine, field: &str, a: &Arguments, next: &mut Numbering) -> Done<Value> {
     let end = field.find(['.', '[']).unwrap_or(field.len());
     let (name, mut rest) = field.split_at(end);
-    let place = if name.is_empty() {
-        *next += 1;
-        Some(*next - 1)
-    } else {
-        name.parse().ok()
-    };
+    let place = next.place(name)?;
     let found = match place {
         Some(i) => a.positional.get(i).cloned(),
         None => a.named.iter().find(|(n, _)| **n == *name).map(|(_, value)| value.clone()),
@@ -339,9 +386,6 @@ fn looked_up(m: &mut Machine, field: &str, a: &Arguments, next: &mut usize) -> D
             rest = after;
             m.attribute(&value, &Arc::from(name))?
         };
-        if let Value::Undefined(why) = &found {
-            return Fault::values(why.to_string());
-        }
         value = found;
     }
     Ok(value)

@@ -136,6 +136,19 @@ impl Machine {
         Ok(Value::Dict(self.heap.add_dict(dict)))
     }
 
+    /// What a dictionary has under a key.
+    pub(super) fn found(&mut self, dict: Id, key: &Value) -> Result<Option<Value>, Fault> {
+        match key {
+            // Python has keys of these kinds, too; ours are never such.
+            Value::Undefined(_) => Ok(None),
+            Value::Sequence(kind, _) if kind.is_tuple() => Ok(None),
+            key => {
+                let key = self.key(key)?;
+                Ok(self.heap.dict(dict).get(&key).cloned())
+            }
+        }
+    }
+
     /// A value as a key of dictionaries.
     pub(super) fn key(&mut self, value: &Value) -> Result<Key, Fault> {
         if let Value::Str(text) = value {

@@ -165,7 +165,10 @@ impl Parser<'_> {
             }
             "call" => self.call_block(),
             "filter" => Ok(Kind::Filter(self.filters(true)?, self.block("endfilter")?)),
-            "print" => Ok(Kind::Print(self.tuple(true)?)),
+            "print" => match self.tuple(true)? {
+                Expression::Tuple(values) => Ok(Kind::Print(Expression::Concat(values))),
+                value => Ok(Kind::Print(value)),
+            },
             "generation" => Ok(Kind::Scope(self.block("endgeneration")?)),
             "block" => {
                 let name = self.name()?;
@@ -307,7 +310,7 @@ impl Parser<'_> {
             return Ok(inner);
         }
         let name = self.name()?;
-        if matches!(&*name, "true" | "false" | "none" | "True" | "False" | "None" | "loop") {
+        if matches!(&*name, "true" | "false" | "none" | "True" | "False" | "None") {
             return Fault::template(format!("can't assign to '{name}'"));
         }
         if with_namespaces && self.skip(".") {

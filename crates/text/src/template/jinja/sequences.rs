@@ -146,6 +146,9 @@ pub(super) fn unique(m: &mut Machine, value: &Value, a: Arguments) -> Done {
     let (mut seen, mut kept) = (Vec::<Value>::new(), Vec::new());
     'items: for item in m.items(value)? {
         let key = m.key_of(&item, attribute.as_ref(), case)?;
+        if matches!(key, Value::Dict(_) | Value::Sequence(Kind::List, _)) {
+            return Fault::values(format!("unhashable type: '{}'", key.type_name()));
+        }
         for other in &seen {
             if m.equal(other, &key, 0)? {
                 continue 'items;
@@ -220,6 +223,11 @@ pub(super) fn join(m: &mut Machine, value: &Value, a: Arguments) -> Done {
     m.text(out)
 }
 
+/// What `map` and `select` go through: nothing, not even an error, for what is not true.
+fn items_if_any(m: &mut Machine, value: &Value) -> Result<Vec<Value>, Fault> {
+    if m.is_true(value) { m.items(value) } else { Ok(Vec::new()) }
+}
+
 pub(super) fn map(m: &mut Machine, value: &Value, mut a: Arguments) -> Done {
     let mut out = Vec::new();
     let filter = a.shift();
@@ -227,7 +235,7 @@ pub(super) fn map(m: &mut Machine, value: &Value, mut a: Arguments) -> Done {
     match (filter, attribute) {
         (Some(filter), _) => {
             let name = text(&filter)?;
-            for item in m.items(value)? {
+            for item in items_if_any(m, value)? {
                 let arguments = Arguments { positional: a.positional.clone(), named: a.named.clone() };
                 m.spend_items(a.positional.len() + a.named.len())?;
                 out.push(m.filter(&name, &item, arguments)?);
@@ -236,7 +244,7 @@ pub(super) fn map(m: &mut Machine, value: &Value, mut a: Arguments) -> Done {
         (None, Some(attribute)) => {
             let default = a.take("default");
             let [] = a.bind("map", [], 0)?;
-            for item in m.items(value)? {
+            for item in items_if_any(m, value)? {
                 out.push(m.attribute_of(&item, &attribute, default.as_ref())?);
             }
         }
@@ -253,7 +261,7 @@ pub(super) fn choose(m: &mut Machine, value: &Value, mut a: Arguments, by_attrib
     }
     let test = a.shift().as_ref().map(text).transpose()?;
     let mut kept = Vec::new();
-    for item in m.items(value)? {
+    for item in items_if_any(m, value)? {
         let looked_at = match &attribute {
             Some(attribute) => m.attribute_of(&item, attribute, None)?,
             None => item.clone(),
@@ -338,7 +346,7 @@ pub(super) fn round(m: &mut Machine, value: &Value, a: Arguments) -> Done {
     m.spend(1)?;
     let scale = 10f64.powi(precision);
     match (&*method, value) {
-        ("common", Value::Int(_) | Value::Bool(_)) if precision >= 0 => Ok(value.clone()),
+        ("common", Value::Int(_) | Value::Bool(_)) if precision >= 0 => integer(value).map(Value::Int),
         ("common", _) if precision >= 0 => {
             let rounded = format!("{:.*}", precision as usize, number.float()).parse().unwrap_or(f64::NAN);
             Ok(Value::Float(rounded))

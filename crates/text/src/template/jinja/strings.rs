@@ -13,15 +13,14 @@ type Done = Result<Value, Fault>;
 
 pub(super) const METHODS: Table = &[
     ("capitalize", |m, s, a| mapped(m, s, a, "capitalize", capitalized)),
-    ("casefold", |m, s, a| mapped(m, s, a, "casefold", |s| s.to_lowercase().replace('ß', "ss"))),
     ("center", |m, s, a| padded(m, s, a, "center", |left| (left / 2, left - left / 2))),
     ("count", |m, s, a| {
-        let (within, part, _) = searched(m, s, a, "count")?;
+        let (within, part, before) = searched(m, s, a, "count")?;
         // Nothing is between all characters, and at both ends.
-        Ok(if part.is_empty() { within.chars().count() + 1 } else { within.matches(&*part).count() }.into())
+        let count = if part.is_empty() { within.chars().count() + 1 } else { within.matches(&*part).count() };
+        Ok(before.map_or(0, |_| count).into())
     }),
     ("endswith", |m, s, a| affix(m, s, a, "endswith", |s, part| s.ends_with(part))),
-    ("expandtabs", expandtabs),
     ("find", |m, s, a| found(m, s, a, "find", |s, part| s.find(part), false)),
     ("format", |m, s, a| format::format(m, &own(s), a)),
     ("index", |m, s, a| found(m, s, a, "index", |s, part| s.find(part), true)),
@@ -58,13 +57,6 @@ pub(super) const METHODS: Table = &[
     ("splitlines", splitlines),
     ("startswith", |m, s, a| affix(m, s, a, "startswith", |s, part| s.starts_with(part))),
     ("strip", |m, s, a| stripped(m, s, a, "strip", (true, true))),
-    ("swapcase", |m, s, a| {
-        mapped(m, s, a, "swapcase", |s| {
-            s.chars()
-                .flat_map(|c| if c.is_uppercase() { c.to_lowercase().collect::<Vec<_>>() } else { c.to_uppercase().collect() })
-                .collect()
-        })
-    }),
     ("title", |m, s, a| mapped(m, s, a, "title", titled)),
     ("upper", |m, s, a| mapped(m, s, a, "upper", str::to_uppercase)),
     ("zfill", zfill),
@@ -110,26 +102,46 @@ pub(super) fn is_upper(text: &str) -> bool {
     text.chars().any(char::is_uppercase) && !text.chars().any(char::is_lowercase)
 }
 
-/// The first character as a title has it, the others small.
+/// A character as it begins a word: of those that become several, one is large.
+fn title_case(c: char) -> String {
+    match c {
+        'Ǆ' | 'ǅ' | 'ǆ' => "ǅ".into(),
+        'Ǉ' | 'ǈ' | 'ǉ' => "ǈ".into(),
+        'Ǌ' | 'ǋ' | 'ǌ' => "ǋ".into(),
+        'Ǳ' | 'ǲ' | 'ǳ' => "ǲ".into(),
+        _ => {
+            let large: Vec<char> = c.to_uppercase().collect();
+            let first = large.iter().position(|c| is_cased(*c)).map_or(large.len(), |at| at + 1);
+            large[..first].iter().copied().chain(large[first..].iter().flat_map(|c| c.to_lowercase())).collect()
+        }
+    }
+}
+
+/// The first character as it begins a word, the others small.
 pub(super) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
-    let first = chars.next().into_iter().flat_map(char::to_uppercase);
-    first.collect::<String>() + &chars.as_str().to_lowercase()
+    let first = chars.next().map(title_case).unwrap_or_default();
+    first + &chars.as_str().to_lowercase()
 }
 
 /// Each word as [`capitalized`]; a word is cased characters.
 fn titled(text: &str) -> String {
-    let mut within = false;
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if within {
-            out.extend(c.to_lowercase());
-        } else {
-            out.extend(c.to_uppercase());
-        }
-        within = is_cased(c);
+    let mut rest = text;
+    while let Some(start) = rest.find(is_cased) {
+        let (before, from) = rest.split_at(start);
+        let (word, after) = from.split_at(from.find(|c| !is_cased(c)).unwrap_or(from.len()));
+        out.push_str(before);
+        let mut chars = word.chars();
+        let first = chars.next();
+        // The whole word becomes small, as the last letter depends on those before it.
+        let small = word.to_lowercase();
+        let skipped = first.map_or(0, |c| c.to_lowercase().map(char::len_utf8).sum());
+        out.push_str(&first.map(title_case).unwrap_or_default());
+        out.push_str(small.get(skipped..).unwrap_or_default());
+        rest = after;
     }
-    out
+    out + rest
 }
 
 /// A text without some characters at its ends; without white space if none are given.
@@ -188,23 +200,25 @@ fn bound(value: Option<Value>) -> Result<Option<i128>, Fault> {
     value.filter(|value| !matches!(value, Value::None)).as_ref().map(super::arguments::integer).transpose()
 }
 
-/// The text from `start` to `end`, what is looked for in it, and where `start` is.
-fn searched(m: &mut Machine, s: &Value, a: Arguments, name: &str) -> Result<(Arc<str>, Arc<str>, usize), Fault> {
+/// The text from `start` to `end`, what is looked for in it, and where `start` is, unless that is behind the text.
+fn searched(m: &mut Machine, s: &Value, a: Arguments, name: &str) -> Result<(Arc<str>, Arc<str>, Option<usize>), Fault> {
     let [part, start, end] = a.bind(name, ["part", "start", "end"], 1)?;
     let (s, part) = (own(s), text(&part.unwrap_or(Value::None))?);
     m.spend_bytes(s.len())?;
     if start.is_none() && end.is_none() {
-        return Ok((s, part, 0));
+        return Ok((s, part, Some(0)));
     }
     let (start, end) = (bound(start)?, bound(end)?);
-    let before = s.chars().count() - slice_text(&s, [start, None, None]).chars().count();
-    Ok((slice_text(&s, [start, end, None]).into(), part, before))
+    let count = s.chars().count();
+    let before = count - slice_text(&s, [start, None, None]).chars().count();
+    let is_behind = start.is_some_and(|start| start > count as i128);
+    Ok((slice_text(&s, [start, end, None]).into(), part, (!is_behind).then_some(before)))
 }
 
 fn found(m: &mut Machine, s: &Value, a: Arguments, name: &str, find: fn(&str, &str) -> Option<usize>, needed: bool) -> Done {
     let (within, part, before) = searched(m, s, a, name)?;
-    match find(&within, &part) {
-        Some(at) => Ok((before + within[..at].chars().count()).into()),
+    match before.zip(find(&within, &part)) {
+        Some((before, at)) => Ok((before + within[..at].chars().count()).into()),
         None if needed => Fault::values("substring not found"),
         None => Ok(Value::Int(-1)),
     }
@@ -234,28 +248,6 @@ fn zfill(m: &mut Machine, s: &Value, a: Arguments) -> Done {
     m.spend_bytes(s.len().saturating_add(left))?;
     let (sign, digits) = s.split_at(usize::from(s.starts_with(['+', '-'])));
     m.text(format!("{sign}{}{digits}", "0".repeat(left)))
-}
-
-fn expandtabs(m: &mut Machine, s: &Value, a: Arguments) -> Done {
-    let [size] = a.bind("expandtabs", ["tabsize"], 0)?;
-    let size = usize::try_from(integer_or(size.as_ref(), 8)?.max(0)).unwrap_or(usize::MAX);
-    let s = own(s);
-    m.spend_bytes(s.matches('\t').count().saturating_mul(size).saturating_add(s.len()))?;
-    let (mut out, mut column) = (String::new(), 0);
-    for c in s.chars() {
-        match c {
-            '\t' => {
-                let spaces = if size > 0 { size - column % size } else { 0 };
-                out.push_str(&" ".repeat(spaces));
-                column += spaces;
-            }
-            c => {
-                out.push(c);
-                column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
-            }
-        }
-    }
-    m.text(out)
 }
 
 /// `old` as `new`, at most `count` times; all if it is negative.
