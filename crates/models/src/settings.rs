@@ -373,7 +373,7 @@ impl<'a> Settings<'a> {
 
     /// Layers as they are stated. GGUF files count those that only predict further tokens (MTP) among them.
     fn stated_layers(&self) -> Result<usize> {
-        const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers", "block_count");
+        const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers|num_transformer_layers", "block_count");
         // Some hybrids state their layers by the list of them only.
         let listed = self.json("layers_block_type").and_then(Value::as_array).map(Vec::len);
         let layers = match listed.filter(|_| !self.is_gguf() && self.json(KEYS.0).is_none()) {

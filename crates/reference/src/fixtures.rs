@@ -112,6 +112,8 @@ macro_rules! fixtures {
             lfm2_moe: gguf,
             kimi_linear: gguf_alone,
             bailing_hybrid: hub_only,
+            exaone_moe: gguf,
+            openelm: gguf,
             xverse: gguf,
             orion: gguf,
             pangu_embedded: gguf,

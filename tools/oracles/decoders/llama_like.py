@@ -168,6 +168,27 @@ def chatglm(c, w, ids):
     return w.linear(x, "transformer.output_layer", c["padded_vocab_size"])
 
 
+# apple/OpenELM-270M: layers of different sizes.
+@family("openelm", model_type="openelm", architectures=["OpenELMForCausalLM"], vocab_size=64, model_dim=32, num_transformer_layers=3, head_dim=8,
+        num_query_heads=[2, 4, 6], num_kv_heads=[1, 2, 2], num_gqa_groups=2, ffn_multipliers=[0.6, 1.0, 1.3], ffn_dim_divisor=8, ffn_with_glu=True,
+        activation_fn_name="swish", normalize_qk_projections=True, normalization_layer_name="rms_norm", rope_freq_constant=10000,
+        rope_max_length=512, max_context_length=256, share_input_output_layers=True)
+def openelm(c, w, ids):
+    width, head, eps = c["model_dim"], c["head_dim"], 1e-6
+    x = w.embed(ids, "transformer.token_embeddings", c["vocab_size"], width)
+    for i, (n, kv, by) in enumerate(zip(c["num_query_heads"], c["num_kv_heads"], c["ffn_multipliers"])):
+        at, divisor = f"transformer.layers.{i}", c["ffn_dim_divisor"]
+        inner = max(divisor, int(by * width + divisor / 2) // divisor * divisor)
+        inner += divisor if inner < 0.9 * by * width else 0
+        qkv = heads(w.linear(w.rms_norm(x, f"{at}.attn_norm", eps), f"{at}.attn.qkv_proj", (n + 2 * kv) * head), n + 2 * kv)
+        q, k, v = qkv.split([n, kv, kv], 1)
+        q, k = w.rms_norm(q, f"{at}.attn.q_norm", eps), w.rms_norm(k, f"{at}.attn.k_norm", eps)
+        x = x + w.linear(attend(turn(q, head), turn(k, head), v), f"{at}.attn.out_proj", width)
+        gate, up = w.linear(w.rms_norm(x, f"{at}.ffn_norm", eps), f"{at}.ffn.proj_1", 2 * inner).chunk(2, -1)
+        x = x + w.linear(F.silu(gate) * up, f"{at}.ffn.proj_2", width)
+    return w.rms_norm(x, "transformer.norm", eps) @ w("transformer.token_embeddings.weight", c["vocab_size"], width).T
+
+
 # Qwen/Qwen-7B: c_attn with biases, halves that turn, a feed-forward layer whose second half is the gate.
 @family("qwen", model_type="qwen", architectures=["QWenLMHeadModel"], vocab_size=64, hidden_size=32, intermediate_size=80, num_hidden_layers=2,
         num_attention_heads=4, kv_channels=8, layer_norm_epsilon=1e-6, max_position_embeddings=256, seq_length=128, rotary_emb_base=10000,

@@ -163,7 +163,7 @@ impl Decoder {
 
     /// Numbers in a row of the stream.
     pub(crate) fn width(s: &Settings<'_>) -> Result<usize> {
-        s.size("hidden_size|n_embd|d_model|n_embed", "embedding_length")
+        s.size("hidden_size|n_embd|d_model|n_embed|model_dim", "embedding_length")
     }
 
     /// The norm `name` of a row of the stream.
@@ -342,21 +342,25 @@ impl Heads {
             return Err(s.wrong("", "attention.value_length", format!("is {value}, but keys have {head} numbers in a head")));
         }
         s.note("attention.value_length", Meta::Unsigned(head as u64));
-        let (scale, biased) = (1.0 / (head as f32).sqrt(), s.implied("attention_bias", false)?);
-        Ok(Self {
+        Ok(Self { biased: s.implied("attention_bias", false)?, ..Self::new(heads, kv_heads, head) })
+    }
+
+    /// Heads of `head` numbers, with the usual scale and without anything more.
+    pub(crate) fn new(heads: usize, kv_heads: usize, head: usize) -> Self {
+        Self {
             heads,
             kv_heads,
             head,
-            value,
-            scale,
+            value: head,
+            scale: 1.0 / (head as f32).sqrt(),
             softcap: None,
             clip: None,
             alibi: None,
             fused: Fused::PLAIN,
-            biased,
+            biased: false,
             sub_norm: None,
             sinks: None,
-        })
+        }
     }
 
     /// Attention over `x`. Queries and keys pass `prepare` (norms, rotation), which gets their name.

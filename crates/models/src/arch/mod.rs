@@ -65,6 +65,7 @@ mod olmo;
 mod olmo2;
 mod olmo_hybrid;
 mod olmoe;
+mod openelm;
 mod opt;
 mod phi;
 mod phi3;
@@ -203,6 +204,8 @@ static ALL: &[&Arch] = &[
     &lfm2::LFM2_MOE,
     &kimi_linear::KIMI_LINEAR,
     &bailing_hybrid::BAILING_HYBRID,
+    &exaone4::EXAONE_MOE,
+    &openelm::OPENELM,
     &llama::XVERSE,
     &llama::INTERNLM,
     &llama::ORION,

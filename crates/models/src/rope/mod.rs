@@ -28,7 +28,7 @@ impl RopeKeys {
     /// Of all layers, or of those that see the whole context.
     pub(crate) const FULL: Self = Self {
         objects: &["rope_scaling.full_attention", "rope_scaling", "rope_parameters.full_attention", "rope_parameters"],
-        base: "rope_theta|rotary_emb_base|attn_config.rope_theta",
+        base: "rope_theta|rotary_emb_base|attn_config.rope_theta|rope_freq_constant",
         gguf_base: "rope.freq_base",
         gguf_stretches: true,
     };
