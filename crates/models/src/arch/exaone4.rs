@@ -28,9 +28,9 @@ pub(crate) static EXAONE_MOE: Arch = Arch {
     plan: moe_plan,
 };
 
-const EXAONE_CORRECTION: &[Entry] = &[
-    tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.e_score_correction_bias").or("model.layers.{}.mlp.gate.e_score_correction_bias"),
-];
+const EXAONE_CORRECTION: &[Entry] =
+    &[tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.e_score_correction_bias")
+        .or("model.layers.{}.mlp.gate.e_score_correction_bias")];
 
 /// Layers of the one model whose windows llama.cpp heeds.
 const WINDOWED_IN_GGUF: usize = 64;
