@@ -146,7 +146,7 @@ namespace(a=1).a|namespace({'a': 2}).a|namespace(a=1)|namespace(a=1).b|strftime_
 9223372036854775807 + 1|9223372036854775808 | string|7 / 2|6 / 2|1e308 * 10|-1e308 * 10|(1e308 * 10) - (1e308 * 10)|1.0|100000000000000000.0|123456789012345680.0|0.00001|1e-7|-0.0|5e-324|
 1.7976931348623157e308|0.1 + 0.2|1/3|2/3|1e15|1e16|123456789.123456789|x | default('d')|x | default|'' | default('d')|'' | d('d', true)|none | default('d')|none | string|true | string|
 [none] | string|missing | string|missing | length|missing | list|missing | join|missing | upper|missing | int|missing | first|missing == missing2|missing == none|missing != 1|missing in [1]|
-1 in missing|missing < 1|missing + 1|missing()|missing | map('upper') | list|'a' | attr('upper')|{'a': 1} | attr('a')|'a'.__class__|x.__class__|messages.__class__|
+1 in missing|missing < 1|missing + 1|missing()|missing | map('upper') | list|'a' | attr('upper')|{'a': 1} | attr('a')|'a'.__class__|messages.__class__|
 'abc' | select('in', 'ab') | join|[1, 'a', none] | map('string') | list|['a'] | map('upper') | list|['a', 'b'] | map('replace', 'a', 'z') | list|[[1, 2], [3]] | map('length') | list|
 [[1, 2], [3]] | map('first') | list|[[1, 2], [3]] | sum(start=[])|[1, 2, 3] | batch(2) | list|[1, 2, 3] | batch(2, 0) | list|[1, 2, 3] | slice(2) | list|[1, 2, 3] | slice(2, 0) | list|
 'a b' | wordcount|'x' | center(5) ~ '|'|'a\\n\\nb' | indent(2, true, true)|

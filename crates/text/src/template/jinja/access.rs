@@ -23,12 +23,12 @@ impl Machine {
 
     /// An attribute in Python's sense.
     pub(super) fn own_attribute(&mut self, value: &Value, name: &str) -> Result<Option<Value>, Fault> {
+        if let Value::Undefined(why) = value {
+            return Fault::values(why.to_string());
+        }
         // What Python's own machinery is reached by is hidden.
         if name.starts_with("__") {
             return Ok(None);
-        }
-        if let Value::Undefined(why) = value {
-            return Fault::values(why.to_string());
         }
         let methods: Table = match value {
             Value::Str(_) => strings::METHODS,
