@@ -22,12 +22,36 @@ pub(crate) struct Tokenize {
     /// As JSON: ids, or ids with the text of each
     #[arg(long)]
     json: bool,
+    /// Read lines of JSON from stdin, and answer each by a line: a text by its ids, ids by their text
+    #[arg(long, conflicts_with_all = ["text", "decode", "json"])]
+    lines: bool,
+}
+
+/// A line of `--lines`.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Text(String),
+    Ids(Vec<u32>),
 }
 
 impl Tokenize {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let tokenizer = Tokenizer::from_checkpoint(&open::checkpoint(&self.model, Loudness::Normal)?)?;
         let mut out = std::io::stdout().lock();
+        let options = Encode { add_special: self.special, parse_special: !self.plain };
+        if self.lines {
+            for (number, line) in (1..).zip(std::io::stdin().lines()) {
+                let line = line.context("reading lines from stdin")?;
+                let answer = match serde_json::from_str(&line) {
+                    Ok(Line::Text(text)) => serde_json::to_string(&tokenizer.encode(&text, options)),
+                    Ok(Line::Ids(ids)) => serde_json::to_string(&tokenizer.decode(&ids, false)),
+                    Err(_) => return Err(Usage(format!("line {number} of stdin should be a JSON string, or an array of ids")).into()),
+                };
+                writeln!(out, "{}", answer?)?;
+            }
+            return Ok(());
+        }
         if let Some(ids) = &self.decode {
             if let Some(id) = ids.iter().find(|id| **id as usize >= tokenizer.len()) {
                 return Err(Usage(format!("token {id} is not in the vocabulary of {}", tokenizer.len())).into());
@@ -44,7 +68,7 @@ impl Tokenize {
                 text
             }
         };
-        let ids = tokenizer.encode(&text, Encode { add_special: self.special, parse_special: !self.plain });
+        let ids = tokenizer.encode(&text, options);
         if self.json {
             let rows: Vec<_> = ids.iter().map(|id| serde_json::json!({"id": id, "text": tokenizer.token_text(*id)})).collect();
             writeln!(out, "{}", serde_json::to_string(&rows)?)?;

@@ -101,9 +101,9 @@ impl Unigram {
                 place = next;
                 if let Some(id) = self.trie.value(place) {
                     let end = at + 1;
-                    let candidate = sum + self.scores[id as usize];
+                    let candidate = round(sum + self.scores[id as usize]);
                     if candidate > sums[end & mask] {
-                        sums[end & mask] = round(candidate);
+                        sums[end & mask] = candidate;
                         last[end] = id;
                     }
                     whole |= end - start == width;
@@ -111,9 +111,9 @@ impl Unigram {
             }
             let end = start + width;
             if !whole {
-                let candidate = sum + self.unknown_score;
+                let candidate = round(sum + self.unknown_score);
                 if candidate > sums[end & mask] {
-                    sums[end & mask] = round(candidate);
+                    sums[end & mask] = candidate;
                     last[end] = NONE;
                 }
             }
