@@ -112,8 +112,8 @@ def cased(text):
 KNOWN = {
     **dict.fromkeys(["tekken", "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], marked),
     **dict.fromkeys(["youtu", "tiny_aya", "cohere2moe", "kimi-k2"], cased),
-    # Its range of compatibility ideographs starts at U+8C48 instead of U+F900.
-    "afmoe": lambda text: re.search("[\ua000-\uabff\ud7b0-\uf8ff]", text),
+    # Its range of compatibility ideographs starts at U+8C48 instead of U+F900, and it does not cut before numbers.
+    "afmoe": lambda text: re.search(r"[\ua000-\uabff\ud7b0-\uf8ff]|\s\s\d", text),
 }
 
 

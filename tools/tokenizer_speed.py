@@ -67,7 +67,7 @@ class Theirs:
         self.tokenizer, self.texts = Tokenizer.from_file(str(folder / "tokenizer.json")), {}
 
     def __call__(self, path):
-        text = self.texts.setdefault(path, path.read_text())
+        text = self.texts.setdefault(path, path.read_bytes().decode())
         begin = time.perf_counter()
         ids = self.tokenizer.encode(text, add_special_tokens=False).ids
         return time.perf_counter() - begin, len(ids)

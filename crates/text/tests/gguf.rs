@@ -137,6 +137,41 @@ fn sentence_piece() {
     assert!(tokenizer.encode("<s>", PLAIN).len() > 1);
 }
 
+/// Kinds that only GGUF has, or has its own way: llama.cpp does the same (`tests/data/make_gguf.py`).
+#[test]
+fn kinds_of_llama_cpp() {
+    let mut rows = 0;
+    for entry in json(&data("gguf.json")).as_array().unwrap() {
+        let name = entry["name"].as_str().unwrap();
+        let tokenizer = Tokenizer::from_checkpoint(&common::gguf(entry)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for row in entry["rows"].as_array().unwrap() {
+            let text = row["text"].as_str().unwrap();
+            assert_eq!(tokenizer.encode(text, PLAIN), ids(&row["ids"]), "{name}: {text:?}");
+            let whole = Encode { add_special: true, parse_special: false };
+            assert_eq!(tokenizer.encode(text, whole), ids(&row["special"]), "{name}, with special tokens: {text:?}");
+            if name == "rwkv" || name == "plamo2" {
+                assert_eq!(tokenizer.decode(&ids(&row["ids"]), false), text.strip_prefix('\u{feff}').unwrap_or(text), "{name}");
+            }
+            rows += 1;
+        }
+    }
+    assert!(rows > 130, "{rows}");
+}
+
+/// A file without a vocabulary has ids, but no text.
+#[test]
+fn no_vocabulary() {
+    let with = |size: u64| {
+        let mut checkpoint = checkpoint([("ggml.model", Meta::Text("none".into()))]);
+        checkpoint.metadata.pairs.insert("general.architecture".into(), Meta::Text("llama".into()));
+        checkpoint.metadata.pairs.insert("llama.vocab_size".into(), Meta::Unsigned(size));
+        Tokenizer::from_checkpoint(&checkpoint)
+    };
+    let tokenizer = with(300).unwrap();
+    assert_eq!((tokenizer.len(), tokenizer.encode("text", WHOLE), tokenizer.decode(&[1, 2], false)), (300, vec![], String::new()));
+    assert!(with(1 << 40).unwrap_err().to_string().contains("`llama.vocab_size` is more than"));
+}
+
 /// The real file: llama.cpp and the Python package agree on these (`tests/data/make_smollm2.py`).
 #[test]
 fn smollm2() {

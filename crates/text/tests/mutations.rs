@@ -6,13 +6,14 @@ mod common;
 #[path = "../../../tests/random.rs"]
 mod random;
 
-use common::{data, json};
+use common::{Folder, data, json, vocabularies};
 use onebit_formats::{Checkpoint, Meta, Metadata, Source, Texts};
 use onebit_text::{ChatTemplate, Encode, Render, Tokenizer};
 use random::Random;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -140,6 +141,78 @@ fn tokenizer_json() {
             file.to_string()
         };
         if let Ok(tokenizer) = Tokenizer::from_json(&text, Some(r#"{"eos_token": "</s>"}"#)) {
+            read += 1;
+            exercise(&tokenizer);
+        }
+    });
+    assert!(read > 0);
+}
+
+/// SentencePiece models, tiktoken files, `vocab.txt`, `tekken.json`, and what lies beside them.
+#[test]
+fn other_files() {
+    let entries = vocabularies();
+    let mut read = 0;
+    run(|random| {
+        let folder = Folder::of(random.pick(&entries));
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+        for _ in 0..1 + random.below(2) {
+            let file = random.pick(&files);
+            let mut contents = fs::read(file).unwrap();
+            mutate(&mut contents, random);
+            fs::write(file, contents).unwrap();
+        }
+        if let Ok(tokenizer) = Tokenizer::from_checkpoint(&folder.checkpoint()) {
+            read += 1;
+            exercise(&tokenizer);
+        }
+    });
+    assert!(read > 0);
+}
+
+/// The kinds of `gguf.json`: tokens, kinds, scores and settings are changed, cut short, doubled.
+#[test]
+fn gguf_kinds() {
+    let entries: Vec<Value> = json(&data("gguf.json")).as_array().unwrap().clone();
+    let mut read = 0;
+    run(|random| {
+        let mut checkpoint = common::gguf(random.pick(&entries));
+        for _ in 0..1 + random.below(2) {
+            let keys: Vec<String> = checkpoint.metadata.pairs.keys().cloned().collect();
+            let value = checkpoint.metadata.pairs.get_mut(random.pick(&keys).as_str()).unwrap();
+            match value {
+                Meta::Texts(texts) => {
+                    let mut all: Vec<Vec<u8>> = texts.iter().map(<[u8]>::to_vec).collect();
+                    let at = random.below(all.len());
+                    match random.below(3) {
+                        0 => all.truncate(at),
+                        1 => mutate(&mut all[at], random),
+                        _ => all[at] = random.pick(&[&b"\xff"[..], b"", b"a", b"\\x4", b"<0xZZ>", "▁".as_bytes()]).to_vec(),
+                    }
+                    let mut changed = Texts::default();
+                    all.iter().for_each(|text| changed.push(text));
+                    *texts = changed;
+                }
+                Meta::Integers(all) if !all.is_empty() => {
+                    let at = random.below(all.len());
+                    match random.below(3) {
+                        0 => all.truncate(at),
+                        _ => all[at] = *random.pick(&[-1, 0, 1, 2, 3, 4, 5, 6, 127, 255, i64::MAX]),
+                    }
+                }
+                Meta::Floats(all) if !all.is_empty() => {
+                    let at = random.below(all.len());
+                    match random.below(3) {
+                        0 => all.truncate(at),
+                        _ => all[at] = *random.pick(&[f32::NAN, f32::INFINITY, f32::MAX, f32::MIN, 0.0, -1e-40]),
+                    }
+                }
+                Meta::Unsigned(id) => *id = *random.pick(&[0, 1, 7, 1 << 20, u64::MAX]),
+                Meta::Bool(yes) => *yes = !*yes,
+                other => *other = Meta::Text((*random.pick(&["none", "llama", "t5", "bert", "rwkv", "plamo2", "gemma4"])).into()),
+            }
+        }
+        if let Ok(tokenizer) = Tokenizer::from_checkpoint(&checkpoint) {
             read += 1;
             exercise(&tokenizer);
         }

@@ -32,7 +32,8 @@ impl Lattice {
         if let Some(byte) = byte_tokens.missing() {
             return Err(Error::invalid(origin, format!("there is no token for the byte {byte}, `<0x{byte:02X}>`")));
         }
-        let scores: Vec<i64> = scores.iter().map(|score| if score.is_finite() { (score * 1e4).round() as i64 } else { INVALID }).collect();
+        let scores: Vec<i64> =
+            scores.iter().map(|score| if score.is_finite() { i64::from((score * 1e4).round() as i32) } else { INVALID }).collect();
         let usable = |id: u32, text: &[u8]| is_text(id) && scores[id as usize] > INVALID && str::from_utf8(text).is_ok();
         let trie = Trie::new((0u32..).zip(texts.iter()).filter(|(id, text)| usable(*id, text)).map(|(id, text)| (text, id)));
         Ok(Self { trie, scores, byte_tokens })

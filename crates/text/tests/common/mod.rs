@@ -1,7 +1,7 @@
 //! Where tests find what is too large for the repository.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-use onebit_formats::{Checkpoint, Metadata, Source};
+use onebit_formats::{Checkpoint, Meta, Metadata, Source, Texts};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -48,6 +48,39 @@ pub fn json(path: &Path) -> Value {
 
 pub fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as u32).collect()
+}
+
+/// A vocabulary of `gguf.json` as a GGUF file has it.
+pub fn gguf(entry: &Value) -> Checkpoint {
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    let texts = |value: &Value| {
+        let mut texts = Texts::default();
+        list(value).iter().for_each(|text| texts.push(text.as_str().unwrap().as_bytes()));
+        Meta::Texts(texts)
+    };
+    let integers = |value: &Value| Meta::Integers(list(value).iter().map(|v| v.as_i64().unwrap()).collect());
+    let mut pairs = BTreeMap::from([
+        ("tokenizer.ggml.model".to_owned(), Meta::Text(entry["model"].as_str().unwrap().to_owned())),
+        ("tokenizer.ggml.tokens".to_owned(), texts(&entry["tokens"])),
+        ("tokenizer.ggml.token_type".to_owned(), integers(&entry["kinds"])),
+    ]);
+    for (key, value) in entry["more"].as_object().unwrap() {
+        let meta = match value {
+            Value::Bool(yes) => Meta::Bool(*yes),
+            Value::Number(n) => Meta::Unsigned(n.as_u64().unwrap()),
+            _ if key == "scores" => Meta::Floats(list(value).iter().map(|v| v.as_f64().unwrap() as f32).collect()),
+            _ => integers(value),
+        };
+        pairs.insert(format!("tokenizer.ggml.{key}"), meta);
+    }
+    Checkpoint {
+        source: Source::Gguf,
+        path: "test.gguf".into(),
+        metadata: Metadata { path: "test.gguf".into(), pairs },
+        config: Map::new(),
+        generation_config: Map::new(),
+        tensors: BTreeMap::new(),
+    }
 }
 
 /// The vocabularies of `vocabularies.json`.
