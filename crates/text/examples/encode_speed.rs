@@ -5,11 +5,20 @@
 #![allow(missing_docs)]
 
 use onebit_text::{Encode, Tokenizer};
-use std::{collections::HashMap, env, error::Error, fs, io, path::Path, time::Instant};
+use std::{
+    collections::HashMap,
+    env,
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::Path,
+    time::Instant,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args().nth(1).ok_or("usage: encode_speed FOLDER")?;
     let tokenizer = Tokenizer::from_json(&fs::read_to_string(Path::new(&folder).join("tokenizer.json"))?, None)?;
+    let mut out = io::stdout().lock();
     let mut texts: HashMap<String, String> = HashMap::new();
     for line in io::stdin().lines() {
         let path = line?;
@@ -18,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let begin = Instant::now();
         let ids = tokenizer.encode(&texts[&path], Encode::default());
-        println!("{} {}", begin.elapsed().as_secs_f64(), ids.len());
+        writeln!(out, "{} {}", begin.elapsed().as_secs_f64(), ids.len())?;
+        out.flush()?;
     }
     Ok(())
 }

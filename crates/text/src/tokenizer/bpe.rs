@@ -30,7 +30,43 @@ enum Alphabet {
     /// Its bytes.
     Bytes(Box<[u32; 256]>),
     /// Its characters: tokens for a character by its place in the word ([`place`]).
-    Chars(Box<[HashMap<char, u32>; 4]>),
+    Chars(Box<[CharTable; 4]>),
+}
+
+/// Tokens of characters; those of the alphabets of bytes and of most letters are found without a hash.
+#[derive(Debug)]
+struct CharTable {
+    low: Box<[u32; LOW]>,
+    high: HashMap<char, u32>,
+}
+
+/// Characters below this one.
+const LOW: usize = 0x800;
+
+impl Default for CharTable {
+    fn default() -> Self {
+        Self { low: Box::new([NONE; LOW]), high: HashMap::new() }
+    }
+}
+
+impl CharTable {
+    fn insert(&mut self, c: char, id: u32) {
+        match self.low.get_mut(c as usize) {
+            Some(slot) => *slot = id,
+            None => drop(self.high.insert(c, id)),
+        }
+    }
+    #[inline]
+    fn get(&self, c: char) -> Option<u32> {
+        match self.low.get(c as usize) {
+            Some(&id) => (id != NONE).then_some(id),
+            None => self.high.get(&c).copied(),
+        }
+    }
+    fn chars(&self) -> impl Iterator<Item = char> {
+        let low = ('\0'..).zip(self.low.iter()).filter(|(_, id)| **id != NONE).map(|(c, _)| c);
+        low.chain(self.high.keys().copied())
+    }
 }
 
 /// Which table of [`Alphabet::Chars`] holds: tokens differ where continuations or ends of words are marked.
@@ -141,7 +177,7 @@ impl Bpe {
             }
             Alphabet::Bytes(table)
         } else {
-            let mut tables: [HashMap<char, u32>; 4] = Default::default();
+            let mut tables: [CharTable; 4] = Default::default();
             for (id, text) in texts.iter().enumerate() {
                 let Ok(text) = str::from_utf8(text) else { continue };
                 if index.get(texts, text.as_bytes()) != Some(id as u32) {
@@ -197,7 +233,7 @@ impl Bpe {
         let Alphabet::Chars(tables) = &self.alphabet else { return };
         let plain = self.options.prefix.is_empty() && self.options.suffix.is_empty() && !self.options.ignore_merges;
         let merged = self.merges.values().filter_map(|merge| str::from_utf8(texts.get(merge.id)?).ok());
-        self.joints = plain.then(|| Joints::new(tables[place(true, false)].keys().copied(), merged));
+        self.joints = plain.then(|| Joints::new(tables[place(true, false)].chars(), merged));
     }
 
     /// SentencePiece's kind: two neighbours merge where together they are a token, the one of the highest score first.
@@ -326,12 +362,12 @@ impl Bpe {
         }
     }
 
-    fn start_chars(&self, tables: &[HashMap<char, u32>; 4], word: &str, symbols: &mut Vec<u32>) {
+    fn start_chars(&self, tables: &[CharTable; 4], word: &str, symbols: &mut Vec<u32>) {
         // An unknown character waits for the next known one, past any byte tokens between them, as in the reference.
         let mut waiting = None;
         for (i, c) in word.char_indices() {
             let at = place(i == 0, i + c.len_utf8() == word.len());
-            if let Some(&id) = tables[at].get(&c) {
+            if let Some(id) = tables[at].get(c) {
                 symbols.extend(waiting.take());
                 symbols.push(id);
                 continue;
