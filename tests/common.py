@@ -12,16 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIPPED = 77
 
 
-def parser(doc):
-    """What all checks take; one may add its own."""
+def arguments(doc):
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / "target/release/1bit"), help="the program to check")
     parser.add_argument("--full", action="store_true", help="also what takes long")
-    return parser
-
-
-def arguments(doc):
-    args = parser(doc).parse_args()
+    args = parser.parse_args()
     args.binary = os.path.abspath(args.binary)
     return args
 

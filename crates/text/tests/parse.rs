@@ -151,6 +151,10 @@ fn answer_of(template: &ChatTemplate, message: &Value) -> Result<(String, String
     let whole = template.render(&json!([user, message]), &options(false)).map_err(|e| e.to_string())?;
     let common = prompt.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
     let mut common = (0..=common).rev().find(|n| whole.is_char_boundary(*n)).unwrap();
+    // Some leave out what opened the reasoning when they write it back.
+    if prompt[common..].trim() == "Here are my reasoning steps:" && whole[common..].contains("[BEGIN FINAL RESPONSE]") {
+        return Ok((prompt, whole[common..].to_owned()));
+    }
     // Not within a mark.
     if let Some(open) = whole[..common].rfind(['<', '[']).filter(|open| !whole[*open..common].contains(['>', ']'])) {
         common = open;
@@ -158,76 +162,93 @@ fn answer_of(template: &ChatTemplate, message: &Value) -> Result<(String, String
     Ok((whole[..common].to_owned(), whole[common..].to_owned()))
 }
 
-fn message(calls: &[(&str, &Value)], as_text: bool) -> Value {
+/// What an assistant says besides its calls.
+type Said = (&'static str, Option<&'static str>);
+
+fn message(calls: &[(&str, &Value)], (content, reasoning): Said, as_text: bool) -> Value {
     let call = |(i, (name, arguments)): (usize, &(&str, &Value))| {
         let arguments = if as_text { arguments.to_string().into() } else { (*arguments).clone() };
         json!({ "id": format!("call0000{i}"), "type": "function", "function": { "name": name, "arguments": arguments } })
     };
-    json!({ "role": "assistant", "content": "", "tool_calls": calls.iter().enumerate().map(call).collect::<Vec<_>>() })
+    let calls = calls.iter().enumerate().map(call).collect::<Vec<_>>();
+    let mut message = json!({ "role": "assistant", "content": content, "reasoning_content": reasoning });
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message
 }
 
-/// Renders calls, and reads them back. Gives how many sets of calls came back, of all.
+/// Renders calls, and reads them back, with what was said besides as far as the template writes it. Gives how many sets of calls came
+/// back, of all.
 fn round_trip(name: &str, template: &ChatTemplate, ends: &[&str]) -> (usize, usize, Vec<String>) {
+    const SAID: [Said; 2] = [("", None), ("I look, then.", Some("Let me see."))];
     let (tools, mut random, output) = (tools(), Random(1), Output::of(template.source()));
     let (mut good, mut all, mut bad) = (0, 0, Vec::new());
     let arguments = arguments();
     let mut sets: Vec<Vec<(&str, &Value)>> = arguments.iter().map(|a| vec![("get_weather", a)]).collect();
     sets.push(vec![("get_weather", &arguments[0]), ("f", &arguments[2])]);
-    for set in sets {
+    for (set, said) in sets.iter().flat_map(|set| SAID.map(|said| (set, said))) {
         all += 1;
-        let rendered = answer_of(template, &message(&set, false)).or_else(|_| answer_of(template, &message(&set, true)));
-        let (prompt, text) = match rendered {
-            Ok(both) => both,
-            Err(e) => {
-                bad.push(format!("{name}: {e}"));
-                continue;
-            }
+        // Some take arguments as text only, some no text beside reasoning.
+        let ways = [(said, false), (said, true), (("", said.1), false)];
+        let rendered = ways.map(|(said, as_text)| answer_of(template, &message(set, said, as_text)));
+        let [first, ..] = &rendered;
+        let Some((prompt, text)) = rendered.iter().find_map(|way| way.as_ref().ok()) else {
+            bad.push(format!("{name}: {first:?}"));
+            continue;
         };
         // What the engine takes for the end is not part of an answer.
         let trimmed = text.trim_end();
         let text = ends.iter().find_map(|end| trimmed.strip_suffix(end)).unwrap_or(trimmed);
         // A message without reasoning closes what the prompt for an answer opens.
         let text = text.strip_prefix("</think>").filter(|_| !prompt.ends_with("<think>")).unwrap_or(text);
-        let setting = Setting { output: output.clone(), prompt: &prompt, tools: Some(&tools), reasoning: true };
+        // The same where the template leaves reasoning out.
+        let prompt = if prompt.trim_end().ends_with("<think>") && !text.contains("</think>") { "" } else { prompt };
+        let setting = Setting { output: output.clone(), prompt, tools: Some(&tools), reasoning: true };
         let got = setting.check(text, &mut random);
         let calls: Vec<(&str, &Value)> = got.calls.iter().map(|(name, _, arguments)| (name.as_str(), arguments)).collect();
-        if calls == set && got.content.trim().is_empty() {
+        let written = |said: &'static str| if text.contains(said) { said } else { "" };
+        let (content, reasoning) = (written(said.0), written(said.1.unwrap_or_default()));
+        if calls == *set && got.content.trim() == content && got.reasoning == reasoning {
             good += 1;
         } else {
-            bad.push(format!("{name} ({}): {text:?}\n   gave {got:?}", output.name()));
+            bad.push(format!("{name} ({}): {prompt:?} {text:?}\n   gave {got:?}", output.name()));
         }
     }
     (good, all, bad)
 }
 
+/// What may follow an answer, longer ones first.
 const ENDS: &[&str] = &[
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "</s>",
-    "<turn|>",
-    "[e~[",
-    "<｜end▁of▁sentence｜>",
-    "<|call|>",
-    "<|return|>",
-    "<|end|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<|end_of_text|>",
-    "<seed:eos>",
-    "<|endoftext|>",
-    "<end_of_turn>",
-    "<SPECIAL_12>",
-    "<|eot|>",
-    "</assistant>",
-    "<|user|>",
-    "<|role_end|>",
-    "<sep>",
-    "<end_of_sentence>",
-    "<｜end▁of▁sentence｜><｜Assistant｜>",
     "<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|><|END_THINKING|>",
-    "<|tool_response>",
-    "<|message_sep|>",
     "<｜end▁of▁sentence｜><｜end▁of▁sentence｜>",
+    "<｜end▁of▁sentence｜><｜Assistant｜><｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<｜hy_eos:opensource｜>",
+    "<｜end▁of▁sentence｜>",
+    "<end_of_sentence>",
+    "<|tool_response>",
+    "<|end_of_text|>",
+    "<|message_sep|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end|>\n</s>",
+    "</assistant>",
+    "<SPECIAL_12>",
+    "<|role_end|>",
+    "<seed:eos>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|user|>",
+    "<turn|>",
+    "<|end|>",
+    "<|eot|>",
+    "<sep>",
+    "</s>",
+    "[e~[",
 ];
 
 /// Small templates that write calls as the published ones do, one for each format.
@@ -244,13 +265,41 @@ fn calls_come_back_from_templates() {
     }
 }
 
-/// Published templates, where `ONEBIT_TEMPLATES` names a folder of them, in files that end in `.jinja`.
+/// Published templates whose calls do not all come back, and how many of the twelve do not.
+const LOST: &[(&str, usize)] = &[
+    // They write no calls.
+    ("LFM2-8B-A1B", 12),
+    ("LFM2.5-Instruct", 12),
+    ("HuggingFaceTB-SmolLM3-3B", 12),
+    ("ibm-granite-granite-3.3-2B-Instruct", 12),
+    ("google-gemma-2-2b-it", 12),
+    ("microsoft-Phi-3.5-mini-instruct", 12),
+    ("llama-cpp-rwkv-world", 12),
+    ("deepseek-ai-DeepSeek-R1-Distill-Llama-8B", 12),
+    // Nor do they take tools as they are usually given.
+    ("fireworks-ai-llama-3-firefunction-v2", 12),
+    ("CohereForAI-c4ai-command-r-plus-tool_use", 12),
+    ("llama-cpp-deepseek-r1", 12),
+    // What they write beside calls belongs to another turn.
+    ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", 6),
+    ("NVIDIA-Nemotron-Nano-v2", 6),
+    // They take or write one call at a time.
+    ("meta-llama-Llama-3.1-8B-Instruct", 2),
+    ("meta-llama-Llama-3.2-3B-Instruct", 2),
+    ("meta-llama-Llama-3.3-70B-Instruct", 2),
+    ("GigaChat3-10B-A1.8B", 2),
+    ("GigaChat3.1-10B-A1.8B", 2),
+    ("openai-gpt-oss-120b", 2),
+];
+
+/// The templates of `tools/fetch-templates.py`, where `ONEBIT_TEMPLATES` names their folder.
 #[test]
 fn calls_come_back_from_published_templates() {
     let Some(folder) = std::env::var_os("ONEBIT_TEMPLATES") else {
         eprintln!("SKIPPED: ONEBIT_TEMPLATES names no folder");
         return;
     };
+    let (mut n, mut wrong) = (0, Vec::new());
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|e| e != "jinja") {
@@ -258,15 +307,17 @@ fn calls_come_back_from_published_templates() {
         }
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let source = common::read(&path);
-        match ChatTemplate::new(&source, "<s>", "</s>") {
-            Err(e) => eprintln!("{name}: {e}"),
-            Ok(template) => {
-                let (good, all, bad) = round_trip(&name, &template, ENDS);
-                eprintln!("{good} of {all}: {name} ({})", Output::of(&source).name());
-                bad.iter().for_each(|b| eprintln!("  {b}"));
-            }
+        let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
+        let (good, all, bad) = round_trip(&name, &template, ENDS);
+        eprintln!("{good} of {all}: {name} ({})", Output::of(&source).name());
+        let lost = LOST.iter().find(|(n, _)| **n == name).map_or(0, |(_, lost)| *lost);
+        if good + lost != all {
+            wrong.push(format!("{name}: {good} of {all}\n{}", bad.join("\n")));
         }
+        n += 1;
     }
+    assert!(n > 0);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The published vocabularies' chats with calls, from the prompt that transformers rendered.

@@ -86,7 +86,7 @@ impl Parser {
             pairs,
             marks,
             mode: open.map_or(Mode::Content, Mode::Reasoning),
-            waiting: String::new(),
+            waiting: format.begun.filter(|mark| tools.is_some() && prompt.ends_with(mark)).unwrap_or_default().to_owned(),
             space: String::new(),
             trims: open.is_some(),
             at_start: true,
@@ -348,7 +348,7 @@ impl Brackets {
             let start = head.len() - head.trim_start().len();
             let is_bracket = |b: &u8| matches!(b, b'{' | b'[');
             let first = if bytes.get(start).is_some_and(is_bracket) { Some(start) } else { head.find('{') };
-            if head[start..first.unwrap_or(head.len())].contains('\n') || (first.is_none() && text.len() > START_BYTES) {
+            if head[start..first.unwrap_or(head.len())].trim_end().contains('\n') || (first.is_none() && text.len() > START_BYTES) {
                 return Err(Flaw::Malformed);
             }
             let Some(first) = first else { return Ok(None) };

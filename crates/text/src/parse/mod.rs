@@ -76,11 +76,13 @@ pub struct Format {
     pub(crate) within: &'static [&'static str],
     /// Marks of reasoning besides those in [`formats::REASONING`], which hold for every template of the format.
     pub(crate) reasoning: &'static [Pair],
+    /// A mark that belongs to the answer where the prompt ends with it.
+    pub(crate) begun: Option<&'static str>,
 }
 
 impl Format {
     /// What most formats have: nothing but blocks.
-    pub(crate) const PLAIN: Self = Self { name: "", detect: |_| false, blocks: &[], silent: &[], within: &[], reasoning: &[] };
+    pub(crate) const PLAIN: Self = Self { name: "", detect: |_| false, blocks: &[], silent: &[], within: &[], reasoning: &[], begun: None };
 }
 
 /// A stretch of text that holds calls.

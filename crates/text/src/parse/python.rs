@@ -6,20 +6,29 @@ use serde_json::{Map, Number, Value};
 
 /// A literal: a string, a number, `True`, `None`, a list, tuple or dictionary. JSON's words are read too.
 pub(super) fn value(text: &str) -> Option<Value> {
-    let mut reader = Reader { rest: text };
+    let mut reader = Reader { rest: text, unescaped: false };
     let value = reader.value(0).ok()?;
     reader.skip_space();
     reader.rest.is_empty().then_some(value)
 }
 
+/// As [`calls`], also where quotation marks within strings have no escape: then a string ends with one that a value's end follows.
+pub(super) fn calls_without_escapes(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
+    calls(text, tools).or_else(|flaw| read_calls(text, true).map_err(|_| flaw))
+}
+
 /// Calls in a list or one after another, a comma or line break between them.
 pub(super) fn calls(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
+    read_calls(text, false)
+}
+
+fn read_calls(text: &str, unescaped: bool) -> Result<Vec<Call>, Flaw> {
     let text = text.trim();
     let text = match text.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']').ok_or(Flaw::Cut)?,
         None => text,
     };
-    let (mut reader, mut calls) = (Reader { rest: text }, Vec::new());
+    let (mut reader, mut calls) = (Reader { rest: text, unescaped }, Vec::new());
     loop {
         reader.skip_space();
         if reader.rest.is_empty() {
@@ -50,6 +59,8 @@ pub(super) fn begins_call(text: &str) -> Beginning {
 
 struct Reader<'a> {
     rest: &'a str,
+    /// Strings may hold their own quotation marks.
+    unescaped: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -186,12 +197,24 @@ impl<'a> Reader<'a> {
                     // Python keeps both.
                     other => text.extend(['\\', other]),
                 },
-                c if c == quote => break,
+                c if c == quote && (!self.unescaped || ends_value(chars.as_str())) => break,
                 c => text.push(c),
             }
         }
         self.rest = chars.as_str();
         Ok(text)
+    }
+}
+
+/// Whether what follows a value begins `text`: a bracket, or a comma with another value or key.
+fn ends_value(text: &str) -> bool {
+    let text = text.trim_start();
+    match text.strip_prefix(',').map(str::trim_start) {
+        Some(next) => {
+            let word = next.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))).unwrap_or(next.len());
+            next.starts_with(['\'', '"', '[', '{', '(']) || (word > 0 && next[word..].starts_with(['=', ',', ']', ')', '}']))
+        }
+        None => text.starts_with([')', ']', '}', ':']),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The tools of a request, as far as reading their calls needs them.
 
 use super::python;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// The tools that a model was offered: names, and the schemas of their parameters.
 #[derive(Clone, Debug, Default)]
-pub struct Tools(HashMap<String, Map<String, Value>>);
+pub struct Tools(HashMap<String, Value>);
 
 impl Tools {
     /// From OpenAI's `tools`: `[{"type": "function", "function": {"name", "parameters"}}]`, or the functions alone. What does not
@@ -14,8 +14,8 @@ impl Tools {
     pub fn new(tools: &Value) -> Self {
         let functions = tools.as_array().into_iter().flatten().map(|tool| tool.get("function").unwrap_or(tool));
         let named = functions.filter_map(|function| {
-            let properties = function.pointer("/parameters/properties").and_then(Value::as_object).cloned();
-            Some((function.get("name")?.as_str()?.to_owned(), properties.unwrap_or_default()))
+            let parameters = function.get("parameters").cloned().unwrap_or_default();
+            Some((function.get("name")?.as_str()?.to_owned(), parameters))
         });
         Self(named.collect())
     }
@@ -28,7 +28,16 @@ impl Tools {
     /// An argument that is written without quotation marks, whatever its type. The schema says what it is; without one it is
     /// what JSON makes of it, or else a string.
     pub(crate) fn typed(&self, function: &str, parameter: &str, text: &str) -> Value {
-        let schema = self.0.get(function).and_then(|parameters| parameters.get(parameter));
+        Self::typed_by(self.parameters(function).and_then(|schema| schema.get("properties")?.get(parameter)), text)
+    }
+
+    /// The schema of a function's parameters.
+    pub(crate) fn parameters(&self, function: &str) -> Option<&Value> {
+        self.0.get(function)
+    }
+
+    /// As [`typed`](Self::typed), by a schema.
+    pub(crate) fn typed_by(schema: Option<&Value>, text: &str) -> Value {
         let types = schema.map(types_of).unwrap_or_default();
         let may_be_string = types.contains(&"string");
         if may_be_string && types.len() == 1 {

@@ -1,7 +1,7 @@
 //! `<｜DSML｜function_calls><｜DSML｜invoke name="NAME"><｜DSML｜parameter name="KEY" string="true">VALUE...`: DeepSeek V3.2 and, with
 //! `tool_calls`, V4.
 
-use super::super::tagged::{Tag, Tags};
+use super::super::tagged::{Tag, Tags, plain};
 use super::super::{Block, Close, Format, Open};
 
 pub(super) static FORMAT: Format = Format {
@@ -25,5 +25,5 @@ pub(super) static FORMAT: Format = Format {
 static TAGS: Tags = Tags {
     function: Tag { open: "<｜DSML｜invoke name=", named: ">", close: "</｜DSML｜invoke>" },
     parameter: Tag { open: "<｜DSML｜parameter name=", named: ">", close: "</｜DSML｜parameter>" },
-    own_lines: false,
+    value: plain,
 };

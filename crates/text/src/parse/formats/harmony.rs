@@ -24,6 +24,7 @@ pub(super) static FORMAT: Format = Format {
     ],
     within: &["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"],
     reasoning: &[("<|channel|>analysis<|message|>", "<|end|>")],
+    ..Format::PLAIN
 };
 
 /// After `<|start|>assistant`.

@@ -1,4 +1,5 @@
-//! `<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>`, or with JSON within: LFM2.
+//! `<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>`, or with JSON within: LFM2 and 2.5, whose
+//! template writes strings without escapes.
 
 use super::super::{Block, Close, Format, Open, json, python};
 
@@ -8,7 +9,9 @@ pub(super) static FORMAT: Format = Format {
     blocks: &[Block {
         open: Open::Mark("<|tool_call_start|>"),
         close: Close::Marks(&["<|tool_call_end|>"]),
-        read: |text, tools| if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls(text, tools) },
+        read: |text, tools| {
+            if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls_without_escapes(text, tools) }
+        },
     }],
     ..Format::PLAIN
 };

@@ -1,6 +1,6 @@
 //! `<minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke></minimax:tool_call>`: MiniMax M2.
 
-use super::super::tagged::{Tag, Tags};
+use super::super::tagged::{Tag, Tags, plain};
 use super::super::{Block, Close, Format, Open};
 
 pub(super) static FORMAT: Format = Format {
@@ -17,5 +17,5 @@ pub(super) static FORMAT: Format = Format {
 static TAGS: Tags = Tags {
     function: Tag { open: "<invoke name=", named: ">", close: "</invoke>" },
     parameter: Tag { open: "<parameter name=", named: ">", close: "</parameter>" },
-    own_lines: false,
+    value: plain,
 };

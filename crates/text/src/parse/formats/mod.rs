@@ -6,6 +6,7 @@ mod command_r;
 mod deepseek;
 mod deepseek_dsml;
 mod functionary;
+mod functionary_v3_2;
 mod gemma4;
 mod generic;
 mod gigachat;
@@ -13,11 +14,16 @@ mod glm;
 mod granite;
 mod harmony;
 mod hermes;
+mod hunyuan;
 mod kimi;
+mod kimi_k3;
 mod lfm2;
 mod llama3;
+mod minicpm5;
 mod minimax;
+mod minimax_m3;
 mod mistral;
+mod muse;
 mod nemotron;
 mod olmo3;
 mod phi4;
@@ -33,15 +39,21 @@ use serde_json::Value;
 /// takes all.
 pub static ALL: &[&Format] = &[
     &harmony::FORMAT,
+    &muse::FORMAT,
+    &kimi_k3::FORMAT,
     &gemma4::FORMAT,
     &deepseek_dsml::FORMAT,
     &deepseek::FORMAT,
     &kimi::FORMAT,
     &minimax::FORMAT,
+    &minimax_m3::FORMAT,
+    &hunyuan::FORMAT,
     &seed_oss::FORMAT,
     &glm::FORMAT,
     &qwen_coder::FORMAT,
     &functionary::FORMAT,
+    &functionary_v3_2::FORMAT,
+    &minicpm5::FORMAT,
     &gigachat::FORMAT,
     &solar::FORMAT,
     &apriel::FORMAT,
@@ -68,6 +80,8 @@ pub(crate) static REASONING: &[Pair] = &[
     ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("◁think▷", "◁/think▷"),
     ("<thinking>", "</thinking>"),
+    // Apriel's, without a mark that is a token.
+    ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
 ];
 
 /// How the output of one model is to be read.

@@ -1,6 +1,6 @@
 //! `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, Qwen 3.5, Nemotron 3.
 
-use super::super::tagged::{Tag, Tags};
+use super::super::tagged::{Tag, Tags, on_own_lines};
 use super::super::{Block, Call, Close, Flaw, Format, Open, Tools};
 use super::hermes;
 
@@ -18,7 +18,7 @@ pub(super) static FORMAT: Format = Format {
 pub(super) static TAGS: Tags = Tags {
     function: Tag { open: "<function=", named: ">", close: "</function>" },
     parameter: Tag { open: "<parameter=", named: ">", close: "</parameter>" },
-    own_lines: true,
+    value: on_own_lines,
 };
 
 fn read_bare(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {

@@ -1,6 +1,6 @@
 //! `<seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></seed:tool_call>`: Seed-OSS.
 
-use super::super::tagged::{Tag, Tags};
+use super::super::tagged::{Tag, Tags, plain};
 use super::super::{Block, Close, Format, Open};
 
 pub(super) static FORMAT: Format = Format {
@@ -18,5 +18,5 @@ pub(super) static FORMAT: Format = Format {
 static TAGS: Tags = Tags {
     function: Tag { open: "<function=", named: ">", close: "</function>" },
     parameter: Tag { open: "<parameter=", named: ">", close: "</parameter>" },
-    own_lines: false,
+    value: plain,
 };

@@ -17,6 +17,7 @@ pub(super) static FORMAT: Format = Format {
     silent: &["<|content|>"],
     within: &[BEGIN, NAME, ARGUMENTS, END],
     reasoning: &[("<|think|>", "<|end|>")],
+    ..Format::PLAIN
 };
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {

@@ -1,0 +1,20 @@
+//! Each part of an answer begins with `>>>` and who it is for: `>>>all` a text for the user, `>>>NAME` a call, on the next line its
+//! arguments as JSON: Functionary 3.2. The prompt ends with the first `>>>`.
+
+use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json};
+
+const BEGIN: &str = ">>>";
+
+pub(super) static FORMAT: Format = Format {
+    name: "functionary-v3.2",
+    detect: |template| template.contains(">>>all"),
+    blocks: &[Block { open: Open::Mark(BEGIN), close: Close::Brackets, read }],
+    silent: &[">>>all\n"],
+    begun: Some(BEGIN),
+    ..Format::PLAIN
+};
+
+fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
+    let (name, arguments) = text.split_once('\n').ok_or(Flaw::Cut)?;
+    Ok(vec![Call { name: json::name(name)?, id: None, arguments: json::object(arguments)? }])
+}

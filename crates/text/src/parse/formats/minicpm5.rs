@@ -1,0 +1,21 @@
+//! `<function name="NAME"><param name="KEY">VALUE</param></function>`, where values with marks of XML are CDATA: MiniCPM5.
+
+use super::super::tagged::{Tag, Tags};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Tools};
+
+pub(super) static FORMAT: Format = Format {
+    name: "minicpm5",
+    detect: |template| template.contains("<function name=\"") && template.contains("<param name=\""),
+    blocks: &[Block { open: Open::Mark(TAGS.function.open), close: Close::Marks(&[TAGS.function.close]), read }],
+    ..Format::PLAIN
+};
+
+const TAGS: Tags = Tags {
+    function: Tag { open: "<function name=", named: ">", close: "</function>" },
+    parameter: Tag { open: "<param name=", named: ">", close: "</param>" },
+    value: |text| text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")).unwrap_or(text),
+};
+
+fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
+    TAGS.calls(&[TAGS.function.open, text, TAGS.function.close].concat(), tools)
+}
