@@ -67,6 +67,10 @@ fn what_is_wrong_is_named_and_ends_with_2() {
 fn values_out_of_range_are_refused_by_name() {
     let model = fixture();
     let model = path(&model);
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("broken.jinja");
+    std::fs::write(&broken, "{{ messages }}\n{% nope %}").unwrap();
+    let broken = path(&broken);
     for (args, word) in [
         (vec!["logits", model, "--ids", "1,999999", "-o", "/dev/null"], "999999"),
         (vec!["logits", model, "--ids", "1", "--chunk", "0", "-o", "/dev/null"], "--chunk"),
@@ -79,6 +83,8 @@ fn values_out_of_range_are_refused_by_name() {
         (vec!["logits", model, "--ids", "-1", "-o", "/dev/null"], "invalid value '-1' for '--ids"),
         (vec!["serve", "-m", model, "--api-key", "", "--port", "0"], "key is empty"),
         (vec!["serve", "-m", model, "--host", "0.0.0.0", "--port", "0"], "--api-key"),
+        (vec!["serve", "-m", model, "--chat-template", "/no/such.jinja", "--port", "0"], "--chat-template /no/such.jinja: No such file"),
+        (vec!["serve", "-m", model, "--chat-template", broken, "--port", "0"], "line 2: Encountered unknown tag 'nope'"),
     ] {
         let o = run(&args);
         assert_eq!(o.status.code(), Some(2), "{args:?}: {}", said(&o));

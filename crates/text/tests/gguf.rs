@@ -213,6 +213,9 @@ fn templates_by_name() {
     assert!(error.contains("`rag`") && error.contains("default, tool_use"), "{error}");
     assert_eq!(template.names().collect::<Vec<_>>(), ["default", "tool_use"]);
     assert!(template.source().starts_with("plain"));
+    let replaced = ChatTemplate::replaced(&checkpoint, &tokenizer, "mine{{ bos_token }}").unwrap();
+    assert_eq!(replaced.render(&messages, &Render::default()).unwrap(), format!("mine{}", tokenizer.token_text(0).unwrap()));
+    assert_eq!(replaced.names().collect::<Vec<_>>(), ["default"]);
 }
 
 /// Each is refused with a message that names the field.

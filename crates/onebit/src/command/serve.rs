@@ -8,7 +8,11 @@ use onebit_engine::Sampling;
 use onebit_formats::Checkpoint;
 use onebit_plan::Plan;
 use onebit_server::{Loaded, ModelInfo, ServeOptions};
-use std::{path::PathBuf, time::Duration};
+use onebit_text::ChatTemplate;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Serve the OpenAI-compatible API
 ///
@@ -21,6 +25,9 @@ pub(crate) struct Serve {
     /// The name that clients use [default: the model's own]
     #[arg(short, long, value_name = "NAME")]
     alias: Vec<String>,
+    /// A chat template in Jinja, in place of the model's own
+    #[arg(long, value_name = "FILE", alias = "chat-template-file")]
+    chat_template: Option<PathBuf>,
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     host: String,
@@ -54,8 +61,17 @@ pub(crate) struct Serve {
     device: DeviceArgs,
 }
 
+/// A template's source, if it is one: before the model is loaded, and with the file's name in what is wrong.
+fn read_template(file: &Path) -> anyhow::Result<String> {
+    let wrong = |e: &dyn std::fmt::Display| Usage(format!("--chat-template {}: {e}", file.display()));
+    let source = std::fs::read_to_string(file).map_err(|e| wrong(&e))?;
+    ChatTemplate::new(&source, "", "").map_err(|e| wrong(&e))?;
+    Ok(source)
+}
+
 impl Serve {
     pub(crate) fn run(self, loudness: Loudness) -> anyhow::Result<()> {
+        let template = self.chat_template.as_deref().map(read_template).transpose()?;
         // Fetching may ask for patience and can fail: before the port is taken, so that a client never waits for a download.
         let path = open::obtain(&self.model, loudness)?;
         let name = open::display_name(&self.model, &path);
@@ -91,12 +107,14 @@ impl Serve {
             if loudness > Loudness::Quiet {
                 eprintln!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context());
             }
-            Ok(Loaded {
-                sampling: suggested(&loaded.checkpoint),
-                info: info(&loaded.plan),
-                engine: loaded.engine,
-                template: loaded.template,
-            })
+            let template = match &template {
+                None => loaded.template,
+                Some(source) => {
+                    let replaced = ChatTemplate::replaced(&loaded.checkpoint, loaded.engine.tokenizer(), source);
+                    Some(replaced.map_err(|e| Failed(e.into()))?)
+                }
+            };
+            Ok(Loaded { sampling: suggested(&loaded.checkpoint), info: info(&loaded.plan), engine: loaded.engine, template })
         };
         let listening = |address: std::net::SocketAddr| {
             if loudness > Loudness::Quiet {

@@ -53,11 +53,21 @@ impl ChatTemplate {
     /// The template of a model: from `chat_template.jinja`, `tokenizer_config.json` or `chat_template.json` beside
     /// safetensors, or from the metadata of a GGUF file. `None` if it has none.
     pub fn from_checkpoint(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Result<Option<Self>> {
-        let (sources, tokens) = match checkpoint.source {
-            Source::Gguf => source::from_gguf(&checkpoint.metadata, tokenizer)?,
-            Source::HuggingFace => source::from_folder(checkpoint)?,
-        };
+        let (sources, tokens) = Self::sources_of(checkpoint, tokenizer)?;
         if sources.is_empty() { Ok(None) } else { Self::build(sources, tokens).map(Some) }
+    }
+
+    /// Another template for a model, in place of its own. The texts of its special tokens are the model's.
+    pub fn replaced(checkpoint: &Checkpoint, tokenizer: &Tokenizer, source: &str) -> Result<Self> {
+        let (_, tokens) = Self::sources_of(checkpoint, tokenizer)?;
+        Self::build(BTreeMap::from([(DEFAULT.to_owned(), source.to_owned())]), tokens)
+    }
+
+    fn sources_of(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Result<source::Sources> {
+        match checkpoint.source {
+            Source::Gguf => source::from_gguf(&checkpoint.metadata, tokenizer),
+            Source::HuggingFace => source::from_folder(checkpoint),
+        }
     }
 
     /// A template from its source. `bos` and `eos` are the texts of the tokens that begin and end texts; an empty one is
