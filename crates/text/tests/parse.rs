@@ -22,18 +22,27 @@ struct Answer {
 }
 
 fn add_up(events: impl IntoIterator<Item = Event>) -> Answer {
-    let (mut answer, mut open) = (Answer::default(), None);
+    let (answer, broken) = add_up_open(events);
+    assert!(broken.is_empty());
+    answer
+}
+
+/// As [`add_up`], with the arguments of calls that broke off.
+fn add_up_open(events: impl IntoIterator<Item = Event>) -> (Answer, Vec<String>) {
+    let (mut answer, mut broken) = (Answer::default(), Vec::new());
+    let mut open: Option<(String, Option<String>, String)> = None;
     for event in events {
         match event {
             Event::Content(text) => {
-                assert!(!text.is_empty() && open.is_none());
+                assert!(!text.is_empty());
                 answer.content.push_str(&text);
             }
             Event::Reasoning(text) => {
-                assert!(!text.is_empty() && open.is_none());
+                assert!(!text.is_empty());
                 answer.reasoning.push_str(&text);
             }
-            Event::ToolCallStart { name, id } => assert!(open.replace((name, id, String::new())).is_none()),
+            // One that broke off may be followed by others.
+            Event::ToolCallStart { name, id } => broken.extend(open.replace((name, id, String::new())).map(|(_, _, arguments)| arguments)),
             Event::ToolArguments(text) => open.as_mut().unwrap().2.push_str(&text),
             Event::ToolCallEnd => {
                 let (name, id, arguments) = open.take().unwrap();
@@ -43,8 +52,8 @@ fn add_up(events: impl IntoIterator<Item = Event>) -> Answer {
             }
         }
     }
-    assert!(open.is_none());
-    answer
+    broken.extend(open.map(|(_, _, arguments)| arguments));
+    (answer, broken)
 }
 
 struct Setting<'a> {
@@ -62,13 +71,28 @@ impl Setting<'_> {
         add_up(events)
     }
 
-    /// The answer, the same for the whole text, letter by letter, and in random pieces.
-    fn check(&self, text: &str, random: &mut Random) -> Answer {
-        let whole = self.read([text]);
-        assert_eq!(self.read(text.split("").filter(|s| !s.is_empty())), whole, "letter by letter: {text:?}");
-        for _ in 0..4 {
-            assert_eq!(self.read(pieces(text, random)), whole, "{text:?}");
+    fn stream<'t>(&self, pieces: impl IntoIterator<Item = &'t str>) -> (Answer, Vec<String>) {
+        let mut parser = self.output.parser(self.prompt, self.tools, self.reasoning).streaming();
+        let mut events: Vec<Event> = pieces.into_iter().flat_map(|piece| parser.push(piece)).collect();
+        events.extend(parser.finish());
+        add_up_open(events)
+    }
+
+    /// The answer, the same for the whole text, letter by letter, and in random pieces. With streamed arguments, too, it does not matter
+    /// where the text is cut; gives what is read then as well.
+    fn check_cuts(&self, text: &str, random: &mut Random) -> (Answer, (Answer, Vec<String>)) {
+        let (whole, streamed) = (self.read([text]), self.stream([text]));
+        for cut in [text.split("").filter(|s| !s.is_empty()).collect(), pieces(text, random), pieces(text, random), pieces(text, random)] {
+            assert_eq!(self.read(cut.iter().copied()), whole, "{cut:?}");
+            assert_eq!(self.stream(cut.iter().copied()), streamed, "{cut:?}");
         }
+        (whole, streamed)
+    }
+
+    /// The answer; what is streamed adds up to it, but for calls that break off.
+    fn check(&self, text: &str, random: &mut Random) -> Answer {
+        let (whole, (streamed, broken)) = self.check_cuts(text, random);
+        assert!(streamed == whole || !broken.is_empty(), "{text:?}: {streamed:?}, not {whole:?}");
         whole
     }
 }
@@ -367,6 +391,39 @@ fn content_streams() {
     assert_eq!(parser.finish(), vec![]);
 }
 
+/// Arguments come as they are written: JSON letter by letter, others value by value.
+#[test]
+fn arguments_stream() {
+    let tools = tools();
+    let parser = |marks: &str| Output::of(marks).parser("", Some(&tools), true).streaming();
+    let start = |name: &str| Event::ToolCallStart { name: name.into(), id: None };
+    let more = |text: &str| Event::ToolArguments(text.into());
+    let mut json = parser("<tool_call>");
+    assert_eq!(json.push("<tool_call>{\"name\": \"f\", \"argum"), []);
+    assert_eq!(json.push("ents\": {\"city\": \"Zü"), [start("f"), more("{\"city\": \"Zü")]);
+    assert_eq!(json.push("rich</tool"), [more("rich")]);
+    assert_eq!(json.push("_call>\", \"days\": 1"), [more("</tool_call>\", \"days\": ")]);
+    assert_eq!(json.push("2}"), [more("12}"), Event::ToolCallEnd]);
+    assert_eq!(json.push("}</tool_call>x"), [Event::Content("x".into())]);
+    let mut tags = parser("<function= <parameter=");
+    assert_eq!(tags.push("<tool_call>\n<function=f>\n"), [start("f")]);
+    assert_eq!(tags.push("<parameter=city>\n5\n</parameter>"), [more("{\"city\":\"5\"")]);
+    assert_eq!(tags.push("\n<parameter=days>5</param"), []);
+    assert_eq!(tags.push("eter></function>"), [more(",\"days\":5}"), Event::ToolCallEnd]);
+    assert_eq!(tags.push("</tool_call>"), []);
+    // What breaks off is not made whole, so that nobody takes it for a call; what follows the block is read again.
+    let mut broken = parser("<tool_call>");
+    assert_eq!(broken.push("<tool_call>{\"name\": \"f\", \"arguments\": {\"city\": oops"), [start("f"), more("{\"city\": ")]);
+    assert_eq!(broken.push("}}</tool_call>x"), [Event::Content("x".into())]);
+    let mut cut = parser("<tool_call>");
+    assert_eq!(cut.push("<tool_call>{\"name\": \"f\", \"arguments\": {\"city\": \"rm /t"), [start("f"), more("{\"city\": \"rm /t")]);
+    assert_eq!(cut.finish(), []);
+    // Without a mark a call is one of a known tool only.
+    let mut bare = parser("<|start_header_id|>");
+    assert_eq!(bare.push("{\"name\": \"unknown\", \"parameters\": {\"a\": 1}"), []);
+    assert_eq!(bare.push("}").len(), 1);
+}
+
 /// Pieces of all formats' texts put together at random: the same however they are cut, and never a panic.
 #[test]
 fn any_text_however_cut() {
@@ -440,7 +497,7 @@ fn any_text_however_cut() {
         let prompt = *random.pick(&["", "<think>\n", "<|start|>assistant"]);
         let tools = if random.below(4) > 0 { Some(&tools) } else { None };
         let setting = Setting { output: Output::of(source), prompt, tools, reasoning: random.below(4) > 0 };
-        setting.check(&text, &mut random);
+        setting.check_cuts(&text, &mut random);
         n += 1;
     }
     eprintln!("{n} texts");
@@ -459,7 +516,8 @@ fn long_answers_are_read_in_linear_time() {
             let begun = Instant::now();
             setting.read([text.as_str()]);
             let short: Vec<&str> = text.as_bytes().chunks(64).filter_map(|c| std::str::from_utf8(c).ok()).collect();
-            setting.read(short);
+            setting.read(short.iter().copied());
+            setting.stream(short);
             assert!(begun.elapsed().as_secs() < 10, "{}: {:?} for {part:?}", format["format"], begun.elapsed());
         }
     }

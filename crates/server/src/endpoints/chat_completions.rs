@@ -58,6 +58,8 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let (output, tools) = (&model.reading.output, prompt.tools.as_ref());
     let is_needed = tools.is_some() || (split && output.reasons());
     let parser = is_needed.then(|| output.parser(prompt.rendered.text(), tools, split));
+    // A whole answer need not tell of a call before it is complete.
+    let parser = if streaming.is_some() { parser.map(Parser::streaming) } else { parser };
     if is_needed {
         request.shown = model.reading.shown.clone();
     }

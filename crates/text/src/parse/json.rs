@@ -1,6 +1,6 @@
 //! Calls that are written as JSON.
 
-use super::{Call, Flaw, Tools};
+use super::{Call, Flaw, Head, Stream, Tools};
 use serde_json::{Deserializer, Map, Value};
 
 /// One value, or why it is none.
@@ -90,6 +90,57 @@ pub(super) fn begins_call(text: &str) -> super::Beginning {
         No
     }
 }
+
+/// The head of the next call of [`calls`]: what comes before its arguments, if the name does.
+pub(super) fn head(text: &str, _: &Tools) -> Option<Head> {
+    let mut rest = text.trim_start_matches(|c: char| c.is_whitespace() || ",;[]}".contains(c)).strip_prefix('{')?;
+    let (mut name, mut id) = (None, None);
+    loop {
+        let key = string(&mut rest)?;
+        rest = rest.trim_start().strip_prefix(':')?.trim_start();
+        match key.as_str() {
+            "name" | "tool_name" => name = Some(string(&mut rest)?).filter(|name| !name.is_empty()),
+            "id" | "tool_call_id" => id = Some(string(&mut rest)?),
+            "type" => drop(string(&mut rest)?),
+            "arguments" | "parameters" if rest.starts_with('{') => return Some(Head { name: name?, id, at: text.len() - rest.len() }),
+            _ => return None,
+        }
+        rest = rest.trim_start().strip_prefix(',')?;
+    }
+}
+
+/// As [`head`], of a tool that there is.
+pub(super) fn bare_head(text: &str, tools: &Tools) -> Option<Head> {
+    head(text, tools).filter(|head| tools.knows(&head.name))
+}
+
+/// The head of the next call of [`keyed_calls`].
+pub(super) fn keyed_head(text: &str, _: &Tools) -> Option<Head> {
+    let mut rest = text.trim_start_matches(|c: char| c.is_whitespace() || ",[}".contains(c)).strip_prefix('{')?;
+    let name = string(&mut rest)?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    rest.starts_with('{').then(|| Head { name, id: None, at: text.len() - rest.len() })
+}
+
+/// The head of a call whose arguments come after something of the format's own; `read` gives the name and id in it.
+pub(super) fn head_after(text: &str, read: impl Fn(&str) -> Option<(&str, Option<&str>)>) -> Option<Head> {
+    let at = text.find('{')?;
+    let (name, id) = read(&text[..at])?;
+    is_name(name).then(|| Head { name: name.to_owned(), id: id.map(str::to_owned), at })
+}
+
+/// Takes a string off the text.
+fn string(rest: &mut &str) -> Option<String> {
+    let mut values = Deserializer::from_str(rest).into_iter::<String>();
+    let text = values.next()?.ok()?;
+    *rest = &rest[values.byte_offset()..];
+    Some(text)
+}
+
+/// Streams the calls of [`calls`].
+pub(super) const STREAM: Stream = Stream { head: Some(head), values: None };
+/// Streams the calls of [`bare_calls`].
+pub(super) const BARE_STREAM: Stream = Stream { head: Some(bare_head), values: None };
 
 /// `[{NAME: {arguments}}]`.
 pub(super) fn keyed_calls(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {

@@ -1,6 +1,7 @@
 //! The parser that all formats share.
 
 use super::formats::Output;
+use super::stream::Progress;
 use super::{Beginning, Block, Call, Close, Event, Flaw, Open, Pair, START_BYTES, Tools, first_bytes};
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value;
@@ -32,6 +33,7 @@ struct InBlock {
     searched: usize,
     tries: usize,
     brackets: Brackets,
+    progress: Progress,
 }
 
 /// Takes a model's text as it comes, and gives what it means.
@@ -53,6 +55,8 @@ pub struct Parser {
     trims: bool,
     /// A block may start without a mark.
     at_start: bool,
+    /// Arguments are given out before their call is complete.
+    streams: bool,
     events: Vec<Event>,
 }
 
@@ -90,8 +94,16 @@ impl Parser {
             space: String::new(),
             trims: open.is_some(),
             at_start: true,
+            streams: false,
             events: Vec::new(),
         }
+    }
+
+    /// Gives out arguments as they come, where the format allows it. What was given out cannot be taken back: a call that breaks off, or
+    /// turns out to be none, has no [`Event::ToolCallEnd`], and the rest of it is left out.
+    pub fn streaming(mut self) -> Self {
+        self.streams = true;
+        self
     }
 
     /// The next piece of the text. Gives what is sure by now.
@@ -182,7 +194,7 @@ impl Parser {
     }
 
     fn enter(&mut self, block: usize) {
-        self.mode = Mode::Block(InBlock { block, searched: 0, tries: 0, brackets: Brackets::default() });
+        self.mode = Mode::Block(InBlock { block, searched: 0, tries: 0, brackets: Brackets::default(), progress: Progress::default() });
     }
 
     fn reasoning(&mut self, text: &str, pair: usize, last: bool) -> (usize, bool) {
@@ -219,12 +231,21 @@ impl Parser {
                 (Close::Marks(_), None) => None,
                 (Close::Brackets, _) => match state.brackets.end(text) {
                     Ok(end) => end.map(|end| (end, end)),
-                    Err(_) => {
-                        self.no_call();
+                    Err(flaw) => {
+                        self.end("", Err(flaw));
                         return (0, true);
                     }
                 },
             };
+            if self.streams {
+                // Up to the end, or to where it may begin.
+                let unsure = match &block.close {
+                    Close::Marks(marks) if end.is_none() && !last => partial(text, marks.iter().copied()),
+                    _ => 0,
+                };
+                let sure = end.map_or(text.len() - unsure, |(end, _)| end);
+                state.progress.advance(&block.stream, &text[..sure], end.is_some() || last, &self.tools, &mut self.events);
+            }
             let Some((end, after)) = end else {
                 if !last {
                     return (0, false);
@@ -248,20 +269,17 @@ impl Parser {
 
     /// A block is complete; `text` is all of it after the opening mark.
     fn end(&mut self, text: &str, read: Result<Vec<Call>, Flaw>) {
+        let Mode::Block(state) = &mut self.mode else { return };
         match read {
-            Ok(calls) => {
-                self.turn();
-                self.mode = Mode::Content;
-                for Call { name, id, arguments } in calls {
-                    let arguments = Value::Object(arguments).to_string();
-                    self.events.extend([Event::ToolCallStart { name, id }, Event::ToolArguments(arguments), Event::ToolCallEnd]);
-                }
-            }
+            Ok(calls) => state.progress.finish(calls, &mut self.events),
+            Err(_) if state.progress.has_begun() => {}
             Err(_) => {
                 self.no_call();
-                self.text(text);
+                return self.text(text);
             }
         }
+        self.turn();
+        self.mode = Mode::Content;
     }
 
     /// What opened the block is content.

@@ -7,12 +7,15 @@
 //!
 //! Three rules hold whatever the text: it may be cut into pieces anywhere without a change in what the events add up to; no
 //! part of a mark is ever given out as content before it is sure that it is none; and what looked like a call and cannot be
-//! read is content. For the last one a call is given out when it is complete.
+//! read is content. For the last one a call is given out when it is complete, unless the parser is told to [stream](Parser::streaming)
+//! arguments: then a call that breaks off stays unfinished.
 
 pub mod formats;
 mod json;
 mod machine;
 mod python;
+mod scanner;
+mod stream;
 mod tagged;
 mod tools;
 
@@ -21,6 +24,7 @@ pub use machine::Parser;
 pub use tools::Tools;
 
 use serde_json::{Map, Value};
+pub(crate) use stream::{Begun, Head, Stream};
 
 /// A part of an answer. Texts of one kind that follow each other belong together.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +95,7 @@ pub(crate) struct Block {
     pub(crate) open: Open,
     pub(crate) close: Close,
     pub(crate) read: Read,
+    pub(crate) stream: Stream,
 }
 
 /// How a block begins.

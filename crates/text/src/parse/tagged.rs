@@ -1,7 +1,7 @@
 //! Calls that are written with tags: a function's name and, one by one, its parameters.
 
-use super::{Call, Flaw, Tools, json};
-use serde_json::{Map, Value};
+use super::{Begun, Call, Flaw, Tools, json};
+use serde_json::Value;
 
 /// Takes what is before `end` off the text.
 pub(super) fn before<'a>(text: &mut &'a str, end: &str) -> Option<&'a str> {
@@ -39,25 +39,45 @@ pub(super) struct Tag {
 impl Tags {
     /// All calls in the text, and nothing but space around them.
     pub(super) fn calls(&self, text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
-        each(text, self.function.open, |rest| {
-            let name = json::name(attributes(before(rest, self.function.named).ok_or(Flaw::Cut)?).0)?;
-            let mut arguments = Map::new();
+        let mut begun = Vec::new();
+        self.read(text, tools, &mut begun)?;
+        let call = |Begun { name, arguments, .. }| Call { name, id: None, arguments: arguments.into_iter().collect() };
+        if begun.is_empty() { Err(Flaw::Malformed) } else { Ok(begun.into_iter().map(call).collect()) }
+    }
+
+    /// The calls in a text that may end anywhere.
+    pub(super) fn begun(&self, text: &str, tools: &Tools) -> Vec<Begun> {
+        let mut begun = Vec::new();
+        // What is wrong, or not there yet, is seen when the block is complete.
+        let _ = self.read(text, tools, &mut begun);
+        begun
+    }
+
+    fn read(&self, text: &str, tools: &Tools, out: &mut Vec<Begun>) -> Result<(), Flaw> {
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            rest = rest.strip_prefix(self.function.open).ok_or(Flaw::Malformed)?;
+            let name = json::name(attributes(before(&mut rest, self.function.named).ok_or(Flaw::Cut)?).0)?;
+            out.push(Begun { name, arguments: Vec::new(), is_complete: false });
+            let Some(call) = out.last_mut() else { continue };
             loop {
-                *rest = rest.trim_start();
+                rest = rest.trim_start();
                 if let Some(after) = rest.strip_prefix(self.function.close) {
-                    *rest = after;
-                    return Ok(Call { name, id: None, arguments });
+                    rest = after.trim_start();
+                    call.is_complete = true;
+                    break;
                 }
-                *rest = rest.strip_prefix(self.parameter.open).ok_or(if rest.is_empty() { Flaw::Cut } else { Flaw::Malformed })?;
-                let head = before(rest, self.parameter.named).ok_or(Flaw::Cut)?;
-                let value = (self.value)(before(rest, self.parameter.close).ok_or(Flaw::Cut)?);
+                rest = rest.strip_prefix(self.parameter.open).ok_or(if rest.is_empty() { Flaw::Cut } else { Flaw::Malformed })?;
+                let head = before(&mut rest, self.parameter.named).ok_or(Flaw::Cut)?;
+                let value = (self.value)(before(&mut rest, self.parameter.close).ok_or(Flaw::Cut)?);
                 // Some say the type, where the schema need not.
                 let (key, more) = attributes(head);
                 let is_string = [" string=\"true\"", " type=\"string\""].contains(&more);
-                let value = if is_string { value.into() } else { tools.typed(&name, key, value) };
-                arguments.insert(key.to_owned(), value);
+                let value = if is_string { value.into() } else { tools.typed(&call.name, key, value) };
+                call.arguments.push((key.to_owned(), value));
             }
-        })
+        }
+        Ok(())
     }
 }
 
@@ -85,18 +105,31 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// The arguments of a function, and nothing but space around them.
-    pub(super) fn arguments(&self, text: &str, function: &str, tools: &Tools) -> Result<Map<String, Value>, Flaw> {
-        let (mut rest, mut arguments) = (text.trim_start(), Map::new());
+    /// The arguments of a function, and nothing but space around them. What was read before a flaw is in `out` as well.
+    pub(super) fn read(&self, text: &str, function: &str, tools: &Tools, out: &mut Vec<(String, Value)>) -> Result<(), Flaw> {
+        let mut rest = text.trim_start();
         while !rest.is_empty() {
             rest = rest.strip_prefix(self.key.0).ok_or(Flaw::Malformed)?;
             let key = before(&mut rest, self.key.1).ok_or(Flaw::Cut)?.trim();
             rest = rest.trim_start();
             rest = rest.strip_prefix(self.value.0).ok_or(if rest.is_empty() { Flaw::Cut } else { Flaw::Malformed })?;
             let value = before(&mut rest, self.value.1).ok_or(Flaw::Cut)?;
-            arguments.insert(key.to_owned(), tools.typed(function, key, value));
+            out.push((key.to_owned(), tools.typed(function, key, value)));
             rest = rest.trim_start();
         }
-        Ok(arguments)
+        Ok(())
+    }
+
+    pub(super) fn call(&self, name: String, text: &str, tools: &Tools) -> Result<Call, Flaw> {
+        let mut arguments = Vec::new();
+        self.read(text, &name, tools, &mut arguments)?;
+        Ok(Call { name, id: None, arguments: arguments.into_iter().collect() })
+    }
+
+    /// A call in a text that may end anywhere.
+    pub(super) fn begun(&self, name: String, text: &str, tools: &Tools) -> Begun {
+        let mut arguments = Vec::new();
+        let _ = self.read(text, &name, tools, &mut arguments);
+        Begun { name, arguments, is_complete: false }
     }
 }

@@ -1,11 +1,16 @@
 //! `<|tools_prefix|>[{"NAME": {...}}]<|tools_suffix|>`: Apertus.
 
-use super::super::{Block, Close, Format, Open, json};
+use super::super::{Block, Close, Format, Open, Stream, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "apertus",
     detect: |template| template.contains("<|tools_prefix|>"),
-    blocks: &[Block { open: Open::Mark("<|tools_prefix|>"), close: Close::Marks(&["<|tools_suffix|>"]), read: json::keyed_calls }],
+    blocks: &[Block {
+        open: Open::Mark("<|tools_prefix|>"),
+        close: Close::Marks(&["<|tools_suffix|>"]),
+        read: json::keyed_calls,
+        stream: Stream { head: Some(json::keyed_head), values: None },
+    }],
     reasoning: &[("<|inner_prefix|>", "<|inner_suffix|>")],
     ..Format::PLAIN
 };

@@ -5,7 +5,7 @@ use super::super::{Block, Close, Format, Open, json};
 pub(super) static FORMAT: Format = Format {
     name: "apriel",
     detect: |template| template.contains("<tool_calls>[") || (template.contains("<tool_calls>") && !template.contains("<tool_call>")),
-    blocks: &[Block { open: Open::Mark("<tool_calls>"), close: Close::Marks(&["</tool_calls>"]), read: json::calls }],
+    blocks: &[Block { open: Open::Mark("<tool_calls>"), close: Close::Marks(&["</tool_calls>"]), read: json::calls, stream: json::STREAM }],
     silent: &["[END FINAL RESPONSE]"],
     ..Format::PLAIN
 };

@@ -7,9 +7,9 @@ pub(super) static FORMAT: Format = Format {
     name: "command-r",
     detect: |template| template.contains("<|START_ACTION|>") || (template.contains("Action:") && template.contains("```json")),
     blocks: &[
-        Block { open: Open::Mark("<|START_ACTION|>"), close: Close::Marks(&["<|END_ACTION|>"]), read: json::calls },
-        Block { open: Open::Mark("Action: ```json"), close: Close::Marks(&["```"]), read: json::calls },
-        Block { open: Open::Mark("Action:```json"), close: Close::Marks(&["```"]), read: json::calls },
+        Block { open: Open::Mark("<|START_ACTION|>"), close: Close::Marks(&["<|END_ACTION|>"]), read: json::calls, stream: json::STREAM },
+        Block { open: Open::Mark("Action: ```json"), close: Close::Marks(&["```"]), read: json::calls, stream: json::STREAM },
+        Block { open: Open::Mark("Action:```json"), close: Close::Marks(&["```"]), read: json::calls, stream: json::STREAM },
     ],
     silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
     ..Format::PLAIN

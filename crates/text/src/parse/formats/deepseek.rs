@@ -4,7 +4,7 @@
 //! the mark between, and the arguments.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Open, Tools, json,
+    Block, Call, Close, Flaw, Format, Open, Stream, Tools, json,
     tagged::{before, each},
 };
 
@@ -15,10 +15,20 @@ const BETWEEN: &str = "<｜tool▁sep｜>";
 pub(super) static FORMAT: Format = Format {
     name: "deepseek",
     detect: |template| template.contains("<｜tool▁calls▁begin｜>"),
-    blocks: &[Block { open: Open::Mark("<｜tool▁calls▁begin｜>"), close: Close::Marks(&["<｜tool▁calls▁end｜>"]), read }],
+    blocks: &[Block {
+        open: Open::Mark("<｜tool▁calls▁begin｜>"), close: Close::Marks(&["<｜tool▁calls▁end｜>"]), read, stream: STREAM
+    }],
     within: &[BEGIN, END, BETWEEN],
     ..Format::PLAIN
 };
+const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };
+
+/// The name of the last call that begins in a text.
+fn name_in(text: &str) -> Option<(&str, Option<&str>)> {
+    let (head, rest) = text.rsplit_once(BEGIN)?.1.split_once(BETWEEN)?;
+    let name = rest.trim().strip_suffix("```json").unwrap_or(if rest.trim().is_empty() { head } else { "" });
+    Some((name.trim(), None))
+}
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     each(text, BEGIN, |rest| {

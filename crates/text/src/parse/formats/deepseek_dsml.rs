@@ -2,7 +2,7 @@
 //! `tool_calls`, V4.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open};
+use super::super::{Block, Close, Format, Open, Stream};
 
 pub(super) static FORMAT: Format = Format {
     name: "deepseek-dsml",
@@ -12,11 +12,13 @@ pub(super) static FORMAT: Format = Format {
             open: Open::Mark("<｜DSML｜function_calls>"),
             close: Close::Marks(&["</｜DSML｜function_calls>"]),
             read: |text, tools| TAGS.calls(text, tools),
+            stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
         },
         Block {
             open: Open::Mark("<｜DSML｜tool_calls>"),
             close: Close::Marks(&["</｜DSML｜tool_calls>"]),
             read: |text, tools| TAGS.calls(text, tools),
+            stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
         },
     ],
     ..Format::PLAIN

@@ -1,17 +1,21 @@
 //! Each part of an answer begins with `>>>` and who it is for: `>>>all` a text for the user, `>>>NAME` a call, on the next line its
 //! arguments as JSON: Functionary 3.2. The prompt ends with the first `>>>`.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
 
 const BEGIN: &str = ">>>";
 
 pub(super) static FORMAT: Format = Format {
     name: "functionary-v3.2",
     detect: |template| template.contains(">>>all"),
-    blocks: &[Block { open: Open::Mark(BEGIN), close: Close::Brackets, read }],
+    blocks: &[Block { open: Open::Mark(BEGIN), close: Close::Brackets, read, stream: STREAM }],
     silent: &[">>>all\n"],
     begun: Some(BEGIN),
     ..Format::PLAIN
+};
+const STREAM: Stream = Stream {
+    head: Some(|text, _| json::head_after(text, |head| Some((head.trim_end_matches(' ').strip_suffix('\n')?, None)))),
+    values: None,
 };
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {

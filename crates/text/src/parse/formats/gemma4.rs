@@ -1,6 +1,6 @@
 //! `<|tool_call>call:NAME{key:<|"|>text<|"|>,other:5}<tool_call|>`, and reasoning in a channel: Gemma 4.
 
-use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Tools, json};
+use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, json};
 use serde_json::{Map, Number, Value};
 
 const QUOTE: &str = "<|\"|>";
@@ -8,7 +8,7 @@ const QUOTE: &str = "<|\"|>";
 pub(super) static FORMAT: Format = Format {
     name: "gemma4",
     detect: |template| template.contains("<|tool_call>") && template.contains("<tool_call|>"),
-    blocks: &[Block { open: Open::Mark("<|tool_call>"), close: Close::Marks(&["<tool_call|>"]), read }],
+    blocks: &[Block { open: Open::Mark("<|tool_call>"), close: Close::Marks(&["<tool_call|>"]), read, stream: Stream::WHOLE }],
     within: &[QUOTE],
     reasoning: &[("<|channel>thought\n", "<channel|>")],
     ..Format::PLAIN

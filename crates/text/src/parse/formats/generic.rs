@@ -7,8 +7,8 @@ pub(super) static FORMAT: Format = Format {
     name: "generic",
     detect: |_| true,
     blocks: &[
-        Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read: hermes::read },
-        Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
+        Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read: hermes::read, stream: hermes::STREAM },
+        Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls, stream: json::BARE_STREAM },
     ],
     ..Format::PLAIN
 };

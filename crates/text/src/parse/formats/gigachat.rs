@@ -6,9 +6,14 @@ pub(super) static FORMAT: Format = Format {
     name: "gigachat",
     detect: |template| (template.contains("<|role_sep|>") && template.contains("function call")) || template.contains("<|function_call|>"),
     blocks: &[
-        Block { open: Open::Mark("<|message_sep|>\n\nfunction call<|role_sep|>\n"), close: Close::Brackets, read: json::calls },
-        Block { open: Open::Mark("function call<|role_sep|>\n"), close: Close::Brackets, read: json::calls },
-        Block { open: Open::Mark("<|function_call|>"), close: Close::Brackets, read: json::calls },
+        Block {
+            open: Open::Mark("<|message_sep|>\n\nfunction call<|role_sep|>\n"),
+            close: Close::Brackets,
+            read: json::calls,
+            stream: json::STREAM,
+        },
+        Block { open: Open::Mark("function call<|role_sep|>\n"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
+        Block { open: Open::Mark("<|function_call|>"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
     ],
     ..Format::PLAIN
 };

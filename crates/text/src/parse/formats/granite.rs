@@ -6,8 +6,8 @@ pub(super) static FORMAT: Format = Format {
     name: "granite",
     detect: |template| template.contains("<|tool_call|>"),
     blocks: &[
-        Block { open: Open::Mark("<|tool_call|>"), close: Close::Brackets, read: json::calls },
-        Block { open: Open::Mark("<tool_call>"), close: Close::Brackets, read: json::calls },
+        Block { open: Open::Mark("<|tool_call|>"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
+        Block { open: Open::Mark("<tool_call>"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
     ],
     ..Format::PLAIN
 };

@@ -2,7 +2,7 @@
 //! `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>`, or with the addressee before the channel:
 //! gpt-oss. (<https://cookbook.openai.com/articles/openai-harmony>)
 
-use super::super::{Beginning, Block, Call, Close, Flaw, Format, Open, Tools, json};
+use super::super::{Beginning, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
 
 const ENDS: Close = Close::Marks(&["<|call|>", "<|end|>", "<|return|>"]);
 
@@ -10,9 +10,9 @@ pub(super) static FORMAT: Format = Format {
     name: "harmony",
     detect: |template| template.contains("<|channel|>") && template.contains("<|message|>"),
     blocks: &[
-        Block { open: Open::Mark("<|channel|>commentary to="), close: ENDS, read },
-        Block { open: Open::Mark("<|channel|>analysis to="), close: ENDS, read },
-        Block { open: Open::Start(begins_with_addressee), close: ENDS, read },
+        Block { open: Open::Mark("<|channel|>commentary to="), close: ENDS, read, stream: STREAM },
+        Block { open: Open::Mark("<|channel|>analysis to="), close: ENDS, read, stream: STREAM },
+        Block { open: Open::Start(begins_with_addressee), close: ENDS, read, stream: STREAM },
     ],
     silent: &[
         "<|start|>assistant",
@@ -37,12 +37,20 @@ fn begins_with_addressee(text: &str) -> Beginning {
         Beginning::No
     }
 }
+const STREAM: Stream = Stream {
+    head: Some(|text, _| json::head_after(text, |head| Some((name_in(head.trim_end().strip_suffix("<|message|>")?), None)))),
+    values: None,
+};
+
+/// The function in what comes before the arguments.
+fn name_in(head: &str) -> &str {
+    let head = head.trim_start();
+    let head = head.strip_prefix("to=").unwrap_or(head);
+    let name = head.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default();
+    name.strip_prefix("functions.").unwrap_or(name)
+}
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
-    let text = text.trim_start();
-    let text = text.strip_prefix("to=").unwrap_or(text);
     let (head, arguments) = text.split_once("<|message|>").ok_or(Flaw::Malformed)?;
-    let name = head.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default();
-    let name = name.strip_prefix("functions.").unwrap_or(name);
-    Ok(vec![Call { name: json::name(name)?, id: None, arguments: json::object(arguments)? }])
+    Ok(vec![Call { name: json::name(name_in(head))?, id: None, arguments: json::object(arguments)? }])
 }

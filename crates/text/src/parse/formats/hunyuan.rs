@@ -2,7 +2,7 @@
 //! mark has the same suffix, which the template adds.
 
 use super::super::tagged::{Pairs, before, each};
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json};
+use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
 
 const BEGIN: &str = "<tool_call:opensource>";
 const END: &str = "</tool_call:opensource>";
@@ -11,7 +11,12 @@ const NAMED: &str = "<tool_sep:opensource>";
 pub(super) static FORMAT: Format = Format {
     name: "hunyuan",
     detect: |template| template.contains("<tool_sep") && template.contains(":opensource"),
-    blocks: &[Block { open: Open::Mark("<tool_calls:opensource>"), close: Close::Marks(&["</tool_calls:opensource>"]), read }],
+    blocks: &[Block {
+        open: Open::Mark("<tool_calls:opensource>"),
+        close: Close::Marks(&["</tool_calls:opensource>"]),
+        read,
+        stream: STREAM,
+    }],
     within: &[BEGIN, END, NAMED, PAIRS.key.0, PAIRS.key.1, PAIRS.value.0, PAIRS.value.1],
     reasoning: &[("<think:opensource>", "</think:opensource>")],
     ..Format::PLAIN
@@ -19,11 +24,23 @@ pub(super) static FORMAT: Format = Format {
 
 const PAIRS: Pairs =
     Pairs { key: ("<arg_key:opensource>", "</arg_key:opensource>"), value: ("<arg_value:opensource>", "</arg_value:opensource>") };
+const STREAM: Stream = Stream { head: None, values: Some(begun) };
+
+/// The calls in a text that may end anywhere.
+fn begun(text: &str, tools: &Tools) -> Vec<Begun> {
+    let (mut rest, mut calls) = (text, Vec::new());
+    while let Some(after) = rest.trim_start().strip_prefix(BEGIN) {
+        let Some((name, after)) = after.split_once(NAMED).filter(|(name, _)| json::is_name(name.trim())) else { break };
+        let (arguments, end) = after.split_once(END).map_or((after, None), |(arguments, end)| (arguments, Some(end)));
+        calls.push(Begun { is_complete: end.is_some(), ..PAIRS.begun(name.trim().to_owned(), arguments, tools) });
+        rest = end.unwrap_or_default();
+    }
+    calls
+}
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
     each(text, BEGIN, |rest| {
         let name = json::name(before(rest, NAMED).ok_or(Flaw::Cut)?.trim())?;
-        let arguments = PAIRS.arguments(before(rest, END).ok_or(Flaw::Cut)?, &name, tools)?;
-        Ok(Call { name, id: None, arguments })
+        PAIRS.call(name, before(rest, END).ok_or(Flaw::Cut)?, tools)
     })
 }

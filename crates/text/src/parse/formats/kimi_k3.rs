@@ -2,7 +2,7 @@
 //! ...`, and an answer in parts (`think`, `response`) that are marked alike: Kimi K3.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open};
+use super::super::{Block, Close, Format, Open, Stream};
 
 pub(super) static FORMAT: Format = Format {
     name: "kimi-k3",
@@ -11,6 +11,7 @@ pub(super) static FORMAT: Format = Format {
         open: Open::Mark("<|open|>tools<|sep|>"),
         close: Close::Marks(&["<|close|>tools<|sep|>"]),
         read: |text, tools| TAGS.calls(text, tools),
+        stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
     }],
     silent: &["<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"],
     reasoning: &[("<|open|>think<|sep|>", "<|close|>think<|sep|>")],

@@ -1,7 +1,7 @@
 //! `<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>`, or with JSON within: LFM2 and 2.5, whose
 //! template writes strings without escapes.
 
-use super::super::{Block, Close, Format, Open, json, python};
+use super::super::{Block, Close, Format, Open, Stream, json, python};
 
 pub(super) static FORMAT: Format = Format {
     name: "lfm2",
@@ -12,6 +12,7 @@ pub(super) static FORMAT: Format = Format {
         read: |text, tools| {
             if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls_without_escapes(text, tools) }
         },
+        stream: Stream::WHOLE,
     }],
     ..Format::PLAIN
 };

@@ -7,8 +7,8 @@ pub(super) static FORMAT: Format = Format {
     name: "llama3",
     detect: |template| template.contains("<|start_header_id|>") || template.contains("<|python_tag|>"),
     blocks: &[
-        Block { open: Open::Mark("<|python_tag|>"), close: Close::Marks(&["<|eom_id|>", "<|eot_id|>"]), read },
-        Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls },
+        Block { open: Open::Mark("<|python_tag|>"), close: Close::Marks(&["<|eom_id|>", "<|eot_id|>"]), read, stream: json::STREAM },
+        Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls, stream: json::BARE_STREAM },
     ],
     ..Format::PLAIN
 };

@@ -1,12 +1,12 @@
 //! `<function name="NAME"><param name="KEY">VALUE</param></function>`, where values with marks of XML are CDATA: MiniCPM5.
 
 use super::super::tagged::{Tag, Tags};
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools};
 
 pub(super) static FORMAT: Format = Format {
     name: "minicpm5",
     detect: |template| template.contains("<function name=\"") && template.contains("<param name=\""),
-    blocks: &[Block { open: Open::Mark(TAGS.function.open), close: Close::Marks(&[TAGS.function.close]), read }],
+    blocks: &[Block { open: Open::Mark(TAGS.function.open), close: Close::Marks(&[TAGS.function.close]), read, stream: STREAM }],
     ..Format::PLAIN
 };
 
@@ -15,6 +15,7 @@ const TAGS: Tags = Tags {
     parameter: Tag { open: "<param name=", named: ">", close: "</param>" },
     value: |text| text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")).unwrap_or(text),
 };
+const STREAM: Stream = Stream { head: None, values: Some(|text, tools| TAGS.begun(&[TAGS.function.open, text].concat(), tools)) };
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
     TAGS.calls(&[TAGS.function.open, text, TAGS.function.close].concat(), tools)

@@ -1,7 +1,7 @@
 //! `<minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke></minimax:tool_call>`: MiniMax M2.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open};
+use super::super::{Block, Close, Format, Open, Stream};
 
 pub(super) static FORMAT: Format = Format {
     name: "minimax",
@@ -10,6 +10,7 @@ pub(super) static FORMAT: Format = Format {
         open: Open::Mark("<minimax:tool_call>"),
         close: Close::Marks(&["</minimax:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
+        stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
     }],
     ..Format::PLAIN
 };

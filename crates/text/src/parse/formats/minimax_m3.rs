@@ -2,7 +2,7 @@
 //! by their keys, arrays of `<item>`: MiniMax M3.
 
 use super::super::tagged::{before, each};
-use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Tools, json};
+use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, json};
 use serde_json::{Map, Value};
 
 /// What makes `<` a tag.
@@ -11,7 +11,12 @@ const TAG: &str = "]<]minimax[>[<";
 pub(super) static FORMAT: Format = Format {
     name: "minimax-m3",
     detect: |template| template.contains("]<]minimax[>["),
-    blocks: &[Block { open: Open::Mark("]<]minimax[>[<tool_call>"), close: Close::Marks(&["]<]minimax[>[</tool_call>"]), read }],
+    blocks: &[Block {
+        open: Open::Mark("]<]minimax[>[<tool_call>"),
+        close: Close::Marks(&["]<]minimax[>[</tool_call>"]),
+        read,
+        stream: Stream::WHOLE,
+    }],
     // Without reasoning the model begins with its end.
     silent: &["</mm:think>"],
     within: &[TAG],

@@ -1,15 +1,24 @@
 //! `[TOOL_CALLS][{"name": ..., "arguments": {...}, "id": ...}]`, and since 2025 `[TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}`, once for
 //! each call: Mistral, Mixtral, Devstral, Magistral.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "mistral",
     detect: |template| template.contains("[TOOL_CALLS]"),
-    blocks: &[Block { open: Open::Mark("[TOOL_CALLS]"), close: Close::Brackets, read }],
+    blocks: &[Block { open: Open::Mark("[TOOL_CALLS]"), close: Close::Brackets, read, stream: STREAM }],
     within: &["[CALL_ID]", "[ARGS]"],
     ..Format::PLAIN
 };
+/// Not those in an array, as their ids come last, and the template wants them back.
+const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };
+
+/// What comes before the arguments: a name, and perhaps an id.
+fn name_in(text: &str) -> Option<(&str, Option<&str>)> {
+    let text = text.trim_end().trim_end_matches("[ARGS]");
+    let (name, id) = text.split_once("[CALL_ID]").map_or((text, None), |(name, id)| (name, Some(id.trim())));
+    Some((name.trim(), id))
+}
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
     let text = text.trim();
@@ -17,10 +26,6 @@ fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
         return json::calls(text, tools);
     }
     let (head, arguments) = text.split_at(text.find('{').ok_or(Flaw::Cut)?);
-    let head = head.trim_end().trim_end_matches("[ARGS]");
-    let (name, id) = match head.split_once("[CALL_ID]") {
-        Some((name, id)) => (name, Some(id.trim().to_owned())),
-        None => (head, None),
-    };
-    Ok(vec![Call { name: json::name(name.trim())?, id, arguments: json::object(arguments)? }])
+    let (name, id) = name_in(head).ok_or(Flaw::Malformed)?;
+    Ok(vec![Call { name: json::name(name)?, id: id.map(str::to_owned), arguments: json::object(arguments)? }])
 }

@@ -2,12 +2,12 @@
 //! `<atem:function_calls><atem:invoke name="NAME"><atem:parameter name="KEY">VALUE</atem:parameter></atem:invoke>...`: Muse.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Beginning, Block, Call, Close, Flaw, Format, Open, Tools, json};
+use super::super::{Beginning, Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "muse",
     detect: |template| template.contains("<atem:function_calls>"),
-    blocks: &[Block { open: Open::Start(begins_call), close: Close::Marks(&["<|eom|>", "<|eot|>"]), read }],
+    blocks: &[Block { open: Open::Start(begins_call), close: Close::Marks(&["<|eom|>", "<|eot|>"]), read, stream: STREAM }],
     silent: &["<|start|>assistant", "<|message|>", "to=user<|message|>", "<|eom|>", "<|eot|>"],
     reasoning: &[("to=self<|message|>", "<|eom|>")],
     ..Format::PLAIN
@@ -35,9 +35,15 @@ fn begins_call(text: &str) -> Beginning {
         _ => Beginning::No,
     }
 }
+const STREAM: Stream = Stream { head: None, values: Some(begun) };
+
+fn begun(text: &str, tools: &Tools) -> Vec<Begun> {
+    let calls = text.split_once("<atem:function_calls>").map_or("", |(_, calls)| calls);
+    TAGS.begun(calls.split("</atem:function_calls>").next().unwrap_or_default(), tools)
+}
 
 fn read(text: &str, tools: &Tools) -> Result<Vec<Call>, Flaw> {
     let (_, calls) = text.split_once("<atem:function_calls>").ok_or(Flaw::Malformed)?;
-    let (calls, after) = calls.rsplit_once("</atem:function_calls>").ok_or(Flaw::Cut)?;
+    let (calls, after) = calls.split_once("</atem:function_calls>").ok_or(Flaw::Cut)?;
     if after.trim().is_empty() { TAGS.calls(calls, tools) } else { Err(Flaw::Malformed) }
 }

@@ -5,6 +5,6 @@ use super::super::{Block, Close, Format, Open, json};
 pub(super) static FORMAT: Format = Format {
     name: "nemotron",
     detect: |template| template.contains("<TOOLCALL>"),
-    blocks: &[Block { open: Open::Mark("<TOOLCALL>"), close: Close::Marks(&["</TOOLCALL>"]), read: json::calls }],
+    blocks: &[Block { open: Open::Mark("<TOOLCALL>"), close: Close::Marks(&["</TOOLCALL>"]), read: json::calls, stream: json::STREAM }],
     ..Format::PLAIN
 };

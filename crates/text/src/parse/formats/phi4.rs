@@ -6,8 +6,8 @@ pub(super) static FORMAT: Format = Format {
     name: "phi4",
     detect: |template| template.contains("<|/tool_call|>") || template.contains("functools"),
     blocks: &[
-        Block { open: Open::Mark("<|tool_call|>"), close: Close::Marks(&["<|/tool_call|>"]), read: json::calls },
-        Block { open: Open::Mark("functools"), close: Close::Brackets, read: json::calls },
+        Block { open: Open::Mark("<|tool_call|>"), close: Close::Marks(&["<|/tool_call|>"]), read: json::calls, stream: json::STREAM },
+        Block { open: Open::Mark("functools"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
     ],
     ..Format::PLAIN
 };

@@ -1,7 +1,7 @@
 //! `<seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></seed:tool_call>`: Seed-OSS.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open};
+use super::super::{Block, Close, Format, Open, Stream};
 
 pub(super) static FORMAT: Format = Format {
     name: "seed-oss",
@@ -10,6 +10,7 @@ pub(super) static FORMAT: Format = Format {
         open: Open::Mark("<seed:tool_call>"),
         close: Close::Marks(&["</seed:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
+        stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
     }],
     ..Format::PLAIN
 };

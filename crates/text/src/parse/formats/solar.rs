@@ -1,7 +1,7 @@
 //! `<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`: Solar Open.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Open, Tools, json,
+    Block, Call, Close, Flaw, Format, Open, Stream, Tools, json,
     tagged::{before, each},
 };
 
@@ -13,12 +13,19 @@ const END: &str = "<|tool_call:end|>";
 pub(super) static FORMAT: Format = Format {
     name: "solar",
     detect: |template| template.contains(BEGIN),
-    blocks: &[Block { open: Open::Mark("<|tool_calls|>"), close: Close::Marks(&["<|calls|>"]), read }],
+    blocks: &[Block { open: Open::Mark("<|tool_calls|>"), close: Close::Marks(&["<|calls|>"]), read, stream: STREAM }],
     silent: &["<|content|>"],
     within: &[BEGIN, NAME, ARGUMENTS, END],
     reasoning: &[("<|think|>", "<|end|>")],
     ..Format::PLAIN
 };
+const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };
+
+/// The name and id of the last call that begins in a text.
+fn name_in(text: &str) -> Option<(&str, Option<&str>)> {
+    let (id, name) = text.trim_end().strip_suffix(ARGUMENTS)?.rsplit_once(BEGIN)?.1.split_once(NAME)?;
+    Some((name.trim(), Some(id.trim()).filter(|id| !id.is_empty())))
+}
 
 fn read(text: &str, _: &Tools) -> Result<Vec<Call>, Flaw> {
     each(text, BEGIN, |rest| {
