@@ -1,0 +1,357 @@
+//! What a kernel may do by the letter and still be wrong: races, reads of what nothing wrote, misaligned accesses.
+//!
+//! Races are found by vector clocks (Flanagan and Freund, "FastTrack", 2009): a wave's clock counts its releases; a barrier joins the
+//! clocks of a workgroup, an atomic those of the waves that met at its address. Two accesses to a byte, one of them a write, are a
+//! race if neither wave's clock covers the other's access, unless both are atomic. A flag that is passed by a plain store cannot be
+//! told from data, and is reported.
+
+use crate::{exec::Wave, fault::Kind, isa::LANES, uses::Uses};
+use std::collections::HashMap;
+
+/// Which checks are made. Accesses outside of allocations are always faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// Two waves touch a byte, one writing, with no barrier and no atomic in between.
+    pub races: bool,
+    /// Global, local and private memory is read that neither host nor kernel wrote.
+    pub memory: bool,
+    /// Registers are read that were not written.
+    pub registers: bool,
+    /// Addresses are not multiples of the element's size (at most 4; atomics are always checked).
+    pub alignment: bool,
+}
+
+impl Checks {
+    /// All of them.
+    pub const ALL: Self = Self { races: true, memory: true, registers: true, alignment: true };
+    /// None, for speed.
+    pub const NONE: Self = Self { races: false, memory: false, registers: false, alignment: false };
+}
+
+/// Where an access goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    Global,
+    Local,
+    Private,
+}
+
+/// An access of some lanes.
+pub(crate) struct Access<'a> {
+    pub(crate) space: Space,
+    pub(crate) addresses: &'a [u64; LANES],
+    pub(crate) lanes: u32,
+    pub(crate) bytes: u32,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+    pub(crate) atomic: bool,
+}
+
+/// A fault that was found.
+pub(crate) struct Found {
+    pub(crate) kind: Kind,
+    pub(crate) lanes: u32,
+    pub(crate) address: u64,
+    pub(crate) detail: String,
+}
+
+/// Who, and when by its own clock. Wave 0 is nobody.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stamp {
+    wave: u32,
+    time: u32,
+}
+
+/// What is known of a byte.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shadow {
+    write: Stamp,
+    read: Stamp,
+    /// One more than the place of further readers in [`Checker::readers`].
+    readers: u32,
+    atomic: bool,
+    written: bool,
+}
+
+const PAGE: u64 = 4096;
+
+/// For each wave the latest time that is ordered before.
+#[derive(Debug, Clone, Default)]
+struct Clock(HashMap<u32, u32>);
+
+impl Clock {
+    fn join(&mut self, other: &Self) {
+        for (&wave, &time) in &other.0 {
+            let mine = self.0.entry(wave).or_default();
+            *mine = (*mine).max(time);
+        }
+    }
+
+    fn covers(&self, stamp: Stamp) -> bool {
+        self.0.get(&stamp.wave).is_some_and(|&time| time >= stamp.time)
+    }
+}
+
+/// The state of all checks; outlives a launch, so that memory written by one may be read by the next.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    pub(crate) checks: Checks,
+    global: HashMap<u64, Box<[Shadow]>>,
+    local: Vec<Shadow>,
+    readers: Vec<Vec<Stamp>>,
+    clocks: HashMap<u32, Clock>,
+    meetings: HashMap<(bool, u64), Clock>,
+    /// Waves below this belong to earlier launches, which are complete.
+    first: u32,
+    next: u32,
+    /// Registers that were written: for each wave lanes of VGPRs, and SGPRs.
+    registers: HashMap<u32, Box<Written>>,
+    /// Private memory that was written.
+    private: HashMap<u32, Vec<bool>>,
+}
+
+#[derive(Debug)]
+struct Written {
+    lanes: [u32; 256],
+    scalars: [bool; 128],
+}
+
+impl Checker {
+    pub(crate) fn new(checks: Checks) -> Self {
+        Self {
+            checks,
+            global: HashMap::new(),
+            local: Vec::new(),
+            readers: Vec::new(),
+            clocks: HashMap::new(),
+            meetings: HashMap::new(),
+            first: 1,
+            next: 1,
+            registers: HashMap::new(),
+            private: HashMap::new(),
+        }
+    }
+
+    /// The host wrote memory.
+    pub(crate) fn host_wrote(&mut self, address: u64, bytes: u64) {
+        for at in address..address + bytes {
+            *self.global_shadow(at) = Shadow { written: true, ..Shadow::default() };
+        }
+    }
+
+    fn global_shadow(&mut self, at: u64) -> &mut Shadow {
+        let page = self.global.entry(at / PAGE).or_insert_with(|| vec![Shadow::default(); PAGE as usize].into_boxed_slice());
+        &mut page[(at % PAGE) as usize]
+    }
+
+    /// A launch begins: what was done before is ordered before it.
+    pub(crate) fn begin_launch(&mut self) {
+        self.first = self.next;
+        self.clocks.clear();
+        self.meetings.clear();
+        self.readers.clear();
+    }
+
+    /// A workgroup with so much LDS begins.
+    pub(crate) fn begin_group(&mut self, lds: usize) {
+        self.local = vec![Shadow::default(); lds];
+        self.meetings.retain(|(local, _), _| !local);
+        self.registers.clear();
+        self.private.clear();
+    }
+
+    /// A wave begins with these registers set; gives its number for the clocks.
+    pub(crate) fn begin_wave(&mut self, scalars: usize, vectors: usize, exec: u32) -> u32 {
+        let wave = self.next;
+        self.next += 1;
+        self.clocks.insert(wave, Clock(HashMap::from([(wave, 1)])));
+        let mut written = Box::new(Written { lanes: [0; 256], scalars: [false; 128] });
+        written.scalars[..scalars].fill(true);
+        written.scalars[108..].fill(true);
+        written.lanes[..vectors].fill(exec);
+        self.registers.insert(wave, written);
+        wave
+    }
+
+    /// The waves of a workgroup met at a barrier.
+    pub(crate) fn barrier(&mut self, waves: &[u32]) {
+        let mut all = Clock::default();
+        for wave in waves {
+            if let Some(clock) = self.clocks.get(wave) {
+                all.join(clock);
+            }
+        }
+        for &wave in waves {
+            let mut clock = all.clone();
+            *clock.0.entry(wave).or_default() += 1;
+            self.clocks.insert(wave, clock);
+        }
+    }
+
+    /// Looks at an access before it happens.
+    pub(crate) fn access(&mut self, wave: &Wave, access: &Access<'_>) -> Result<(), Found> {
+        if self.checks.alignment {
+            let wanted = u64::from(if access.bytes >= 4 { 4 } else { access.bytes });
+            let lanes = (0..LANES).filter(|&l| access.lanes >> l & 1 == 1 && !access.addresses[l].is_multiple_of(wanted));
+            let lanes = lanes.fold(0u32, |mask, l| mask | 1 << l);
+            if lanes != 0 {
+                let address = access.addresses[lanes.trailing_zeros() as usize];
+                return Err(Found { kind: Kind::Misaligned, lanes, address, detail: format!("wanted a multiple of {wanted}") });
+            }
+        }
+        if !self.checks.races && !self.checks.memory {
+            return Ok(());
+        }
+        for l in (0..LANES).filter(|l| access.lanes >> l & 1 == 1) {
+            self.lane_access(wave, l, access)?;
+        }
+        Ok(())
+    }
+
+    fn lane_access(&mut self, wave: &Wave, lane: usize, access: &Access<'_>) -> Result<(), Found> {
+        let address = access.addresses[lane];
+        let found = |kind, at, detail| Err(Found { kind, lanes: 1 << lane, address: at, detail });
+        if access.space == Space::Private {
+            return self.private_access(wave, lane, access);
+        }
+        let local = access.space == Space::Local;
+        if local && address + u64::from(access.bytes) > self.local.len() as u64 {
+            return Ok(()); // the access itself will be the fault
+        }
+        if access.atomic && self.checks.races {
+            // Acquires what the waves before have released here.
+            if let (Some(met), Some(clock)) = (self.meetings.get(&(local, address)), self.clocks.get_mut(&wave.global)) {
+                clock.join(met);
+            }
+        }
+        for at in address..address + u64::from(access.bytes) {
+            let mut shadow = if local { self.local[at as usize] } else { *self.global_shadow(at) };
+            if access.reads && self.checks.memory && !shadow.written {
+                return found(Kind::Uninitialized, at, "nothing has written this byte".into());
+            }
+            if self.checks.races
+                && let Some(other) = self.conflict(wave.global, &shadow, access)
+            {
+                let how = if access.writes { "writes" } else { "reads" };
+                return found(
+                    Kind::Race,
+                    at,
+                    format!("wave {} {how} what wave {} touched unordered", self.place(wave.global), self.place(other)),
+                );
+            }
+            self.note(wave.global, &mut shadow, access);
+            if local {
+                self.local[at as usize] = shadow;
+            } else {
+                *self.global_shadow(at) = shadow;
+            }
+        }
+        if access.atomic && self.checks.races {
+            self.release(wave.global, (local, address));
+        }
+        Ok(())
+    }
+
+    /// Waves are counted from the launch's first.
+    fn place(&self, wave: u32) -> u32 {
+        wave.saturating_sub(self.first)
+    }
+
+    fn release(&mut self, wave: u32, key: (bool, u64)) {
+        if let Some(clock) = self.clocks.get_mut(&wave) {
+            self.meetings.entry(key).or_default().join(clock);
+            *clock.0.entry(wave).or_default() += 1;
+        }
+    }
+
+    /// A wave whose access to the byte is not ordered with this one.
+    fn conflict(&self, wave: u32, shadow: &Shadow, access: &Access<'_>) -> Option<u32> {
+        let clock = self.clocks.get(&wave)?;
+        let unordered = |stamp: Stamp| stamp.wave >= self.first && stamp.wave != wave && !clock.covers(stamp);
+        let both_atomic = access.atomic && shadow.atomic;
+        if unordered(shadow.write) && !both_atomic {
+            return Some(shadow.write.wave);
+        }
+        if !access.writes {
+            return None;
+        }
+        if unordered(shadow.read) {
+            return Some(shadow.read.wave);
+        }
+        let others = shadow.readers.checked_sub(1).and_then(|i| self.readers.get(i as usize))?;
+        others.iter().find(|&&stamp| unordered(stamp)).map(|stamp| stamp.wave)
+    }
+
+    fn note(&mut self, wave: u32, shadow: &mut Shadow, access: &Access<'_>) {
+        let time = self.clocks.get(&wave).and_then(|c| c.0.get(&wave)).copied().unwrap_or(1);
+        let stamp = Stamp { wave, time };
+        if access.writes {
+            *shadow = Shadow { write: stamp, atomic: access.atomic, written: true, ..Shadow::default() };
+            return;
+        }
+        let replace = shadow.read.wave < self.first || shadow.read.wave == wave;
+        if replace {
+            shadow.read = stamp;
+            if shadow.read.wave < self.first {
+                shadow.readers = 0;
+            }
+            return;
+        }
+        match shadow.readers.checked_sub(1).and_then(|i| self.readers.get_mut(i as usize)) {
+            Some(list) => match list.iter_mut().find(|s| s.wave == wave) {
+                Some(mine) => *mine = stamp,
+                None => list.push(stamp),
+            },
+            None => {
+                self.readers.push(vec![stamp]);
+                shadow.readers = self.readers.len() as u32;
+            }
+        }
+    }
+
+    fn private_access(&mut self, wave: &Wave, lane: usize, access: &Access<'_>) -> Result<(), Found> {
+        let size = wave.scratch_lane as usize;
+        let start = access.addresses[lane] as usize;
+        if start + access.bytes as usize > size || !self.checks.memory {
+            return Ok(());
+        }
+        let written = self.private.entry(wave.global).or_insert_with(|| vec![false; size * LANES]);
+        for at in start..start + access.bytes as usize {
+            let slot = &mut written[lane * size + at];
+            if access.reads && !*slot {
+                let detail = "nothing has written this byte of scratch".to_string();
+                return Err(Found { kind: Kind::Uninitialized, lanes: 1 << lane, address: at as u64, detail });
+            }
+            *slot |= access.writes;
+        }
+        Ok(())
+    }
+
+    /// Looks at the registers that an instruction reads.
+    pub(crate) fn registers_read(&self, wave: &Wave, uses: &Uses) -> Result<(), Found> {
+        let Some(written) = self.registers.get(&wave.global).filter(|_| self.checks.registers) else { return Ok(()) };
+        let found = |lanes, detail| Err(Found { kind: Kind::Uninitialized, lanes, address: 0, detail });
+        for register in uses.vectors_read() {
+            let missing = wave.exec() & !written.lanes[register];
+            if missing != 0 {
+                return found(missing, format!("v{register} was not written in these lanes"));
+            }
+        }
+        match uses.scalars_read().find(|&r| !written.scalars[r]) {
+            Some(register) => found(0, format!("s{register} was not written")),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the registers that an instruction has written in the lanes of `exec`.
+    pub(crate) fn registers_written(&mut self, wave: u32, uses: &Uses, exec: u32) {
+        if let Some(written) = self.registers.get_mut(&wave) {
+            for register in uses.vectors_written() {
+                written.lanes[register] |= if uses.all_lanes { u32::MAX } else { exec };
+            }
+            for register in uses.scalars_written() {
+                written.scalars[register] = true;
+            }
+        }
+    }
+}
