@@ -83,7 +83,7 @@ impl Run<'_> {
         let mut best = 0;
         for part in tokens.chunks(batch) {
             let span = Span { len: part.len(), start: self.len, pages: &self.pages, slot: 0, outputs: 1 };
-            let logits = self.exe.step(&Batch { tokens: part, spans: &[span] })?;
+            let logits = self.exe.step(&Batch::text(part, &[span]))?;
             best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap_or(0) as u32;
             self.len += part.len();
         }

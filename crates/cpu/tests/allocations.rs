@@ -46,12 +46,12 @@ fn steps_allocate_nothing() -> Result<(), Box<dyn Error>> {
         let (even, odd): (Vec<u32>, Vec<u32>) = (0..limits.pages as u32).partition(|p| p % 2 == 0);
         let mut all = || -> Result<(), Box<dyn Error>> {
             let span = |start, len, pages, slot| Span { len, start, pages, slot, outputs: 1 };
-            exe.step(&Batch { tokens: &tokens[..8], spans: &[span(0, 8, &even, 0)] })?;
-            exe.step(&Batch { tokens: &tokens[..4], spans: &[span(8, 1, &even, 0), span(0, 3, &odd, 1)] })?;
+            exe.step(&Batch::text(&tokens[..8], &[span(0, 8, &even, 0)]))?;
+            exe.step(&Batch::text(&tokens[..4], &[span(8, 1, &even, 0), span(0, 3, &odd, 1)]))?;
             exe.copy_slots(&[(0, 2)]);
             exe.copy_pages(&[(0, 1)]);
             for t in 9..20 {
-                exe.step(&Batch { tokens: &tokens[t..t + 1], spans: &[span(t, 1, &even, 0)] })?;
+                exe.step(&Batch::text(&tokens[t..t + 1], &[span(t, 1, &even, 0)]))?;
             }
             Ok(())
         };

@@ -38,7 +38,7 @@ fn expected(file: &Path, logits: &str) -> Outcome<Expected> {
 fn logits(device: &dyn Device, path: &Path, ids: &[u32], limits: &Limits) -> Outcome<Vec<f32>> {
     let mut exe = device.load(load(&Checkpoint::open(path)?)?, limits, &mut |_| {})?;
     let span = onebit_plan::Span { len: ids.len(), start: 0, pages: &[1, 0], slot: 0, outputs: ids.len() };
-    Ok(exe.step(&onebit_plan::Batch { tokens: ids, spans: &[span] })?.to_vec())
+    Ok(exe.step(&onebit_plan::Batch::text(ids, &[span]))?.to_vec())
 }
 
 const FILES: [&str; 4] = ["packed", "i2_s.gguf", "tq1_0.gguf", "tq2_0.gguf"];

@@ -18,7 +18,7 @@ fn sums(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize) -> Out
     let pages: Vec<u32> = (0..limits.pages as u32).collect();
     let mut start = 0;
     for part in tokens.chunks(chunk) {
-        exe.step(&Batch { tokens: part, spans: &[Span { len: part.len(), start, pages: &pages, slot: 0, outputs: part.len() }] })?;
+        exe.step(&Batch::text(part, &[Span { len: part.len(), start, pages: &pages, slot: 0, outputs: part.len() }]))?;
         start += part.len();
     }
     Ok(exe.input_sums().into_iter().map(|s| (model.plan.weight(s.weight).name.clone(), s)).collect())

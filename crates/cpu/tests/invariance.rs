@@ -36,7 +36,7 @@ fn run(device: &dyn Device, model: &Model, tokens: &[u32], chunk: usize, limits:
     let (mut logits, mut start) = (vec![], 0);
     for part in tokens.chunks(chunk) {
         let span = Span { len: part.len(), start, pages: &pages, slot: 1, outputs: part.len() };
-        logits.extend_from_slice(exe.step(&Batch { tokens: part, spans: &[span] })?);
+        logits.extend_from_slice(exe.step(&Batch::text(part, &[span]))?);
         start += part.len();
     }
     Ok(logits)

@@ -272,7 +272,7 @@ impl<V: Vocabulary> Scheduler<V> {
             let (pages, slot) = sequence.place.as_ref().map_or((&[][..], 0), |p| (p.pages(), p.slot()));
             spans.push(Span { len: work.len, start: work.start, pages, slot, outputs: work.outputs });
         }
-        let outcome = attempt(&mut *self.executable, &Batch { tokens: &self.tokens, spans: &spans });
+        let outcome = attempt(&mut *self.executable, &Batch::text(&self.tokens, &spans));
         self.stats.steps += 1;
         self.stats.last_batch = self.tokens.len();
         self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
@@ -352,7 +352,7 @@ impl<V: Vocabulary> Scheduler<V> {
     fn probe(&mut self) -> Result<(), String> {
         let Ok(place) = self.cache.open(&[0], 0) else { return Ok(()) };
         let span = Span { len: 1, start: 0, pages: place.pages(), slot: place.slot(), outputs: 1 };
-        let outcome = attempt(&mut *self.executable, &Batch { tokens: &[0], spans: &[span] }).map(|_| ());
+        let outcome = attempt(&mut *self.executable, &Batch::text(&[0], &[span])).map(|_| ());
         self.cache.release(place);
         outcome
     }

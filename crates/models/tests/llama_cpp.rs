@@ -64,7 +64,7 @@ fn reference(folder: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
     let pages: Vec<u32> = (0..8).collect();
     let n = ids.len();
     let spans = [Span { len: n, start: 0, pages: &pages, slot: 0, outputs: n }];
-    Ok(exe.step(&Batch { tokens: ids, spans: &spans })?.to_vec())
+    Ok(exe.step(&Batch::text(ids, &spans))?.to_vec())
 }
 
 /// Stretched contexts, whose frequencies `rope.rs` checks.

@@ -95,7 +95,7 @@ fn try_out(checkpoint: &Checkpoint) -> Outcome {
     let limits = check::limits();
     let mut exe = Reference.load(model, &limits, &mut |_| {})?;
     let spans = [Span { len: 2, start: 0, pages: &[3], slot: 1, outputs: 1 }];
-    exe.step(&Batch { tokens: &[5, 6], spans: &spans })?;
+    exe.step(&Batch::text(&[5, 6], &spans))?;
     Ok(())
 }
 

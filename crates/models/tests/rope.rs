@@ -128,7 +128,7 @@ fn logits_of_each_kind() -> Outcome {
         let mut exe = Reference.load(model, &check::limits(), &mut |_| {})?;
         let (pages, len) = ((0..8).collect::<Vec<u32>>(), expected.long.len());
         let spans = [Span { len, start: 0, pages: &pages, slot: 0, outputs: 1 }];
-        let found = exe.step(&Batch { tokens: &expected.long, spans: &spans })?;
+        let found = exe.step(&Batch::text(&expected.long, &spans))?;
         let logits: Vec<f64> = case["logits"].as_array().ok_or("no list")?.iter().filter_map(Value::as_f64).collect();
         assert_eq!(found.len(), logits.len());
         let worst = found.iter().zip(&logits).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);

@@ -174,7 +174,7 @@ fn logits(model: &onebit_plan::Model, tokens: &[u32]) -> Outcome<Vec<f32>> {
     let mut exe = Reference.load(model.clone(), &limits, &mut |_| {})?;
     let pages: Vec<u32> = (0..limits.pages as u32).collect();
     let span = onebit_plan::Span { len: tokens.len(), start: 0, pages: &pages, slot: 0, outputs: tokens.len() };
-    Ok(exe.step(&onebit_plan::Batch { tokens, spans: &[span] })?.to_vec())
+    Ok(exe.step(&onebit_plan::Batch::text(tokens, &[span]))?.to_vec())
 }
 
 #[test]

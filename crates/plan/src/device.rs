@@ -1,4 +1,4 @@
-use crate::{Model, WeightId};
+use crate::{AXES, Model, WeightId};
 use serde::Serialize;
 
 /// How keys and values are stored.
@@ -101,6 +101,90 @@ pub struct Batch<'a> {
     pub tokens: &'a [u32],
     /// Whose they are. No slot and no page that is written appears twice.
     pub spans: &'a [Span<'a>],
+    /// What tokens have besides ids.
+    pub inputs: Inputs<'a>,
+}
+
+/// What a plan asks of batches ([`Plan::batch_form`](crate::Plan::batch_form)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchForm {
+    /// Ids are below it.
+    pub vocabulary: usize,
+    /// Numbers of the rows that tokens may be given; 0 where the plan has no use for such.
+    pub given: usize,
+    /// Whether every token must be given a row: the plan of a vision tower.
+    pub needs_given: bool,
+}
+
+impl BatchForm {
+    /// Ids of a vocabulary and nothing else.
+    pub fn text(vocabulary: usize) -> Self {
+        Self { vocabulary, given: 0, needs_given: false }
+    }
+}
+
+/// What the tokens of a batch have besides ids: nothing in text. Each list is empty or has an entry for every token.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inputs<'a> {
+    /// Rows that stand in for ids or are added on the way ([`Given`](crate::ops::Given)), each of [`BatchForm::given`] numbers.
+    pub rows: &'a [f32],
+    /// Which of these rows each token is given; [`Inputs::NONE`] for tokens that are given none.
+    pub given: &'a [u32],
+    /// The position of each token on every axis, by which [rotations](crate::Rope) of several axes turn. Without, it is the position in
+    /// the sequence on all of them.
+    pub axes: &'a [[u32; AXES]],
+    /// For each token the positions, first and end, that it sees in attention by [groups](crate::Attention::groups), besides what the
+    /// mask allows: those of its image. They must be in the caches or in this step. Without, only its own.
+    pub groups: &'a [[u32; 2]],
+}
+
+impl Inputs<'_> {
+    /// In [`Inputs::given`]: no row.
+    pub const NONE: u32 = u32::MAX;
+
+    /// The group of a token, where there are groups.
+    pub fn group(&self, token: usize) -> Option<[u32; 2]> {
+        self.groups.get(token).copied()
+    }
+
+    /// The row of a token, `width` numbers, where it is given one.
+    pub fn row(&self, token: usize, width: usize) -> Option<&[f32]> {
+        let index = *self.given.get(token).filter(|index| **index != Self::NONE)? as usize;
+        self.rows.get(index * width..(index + 1) * width)
+    }
+
+    /// Checks that the lists fit the batch and the plan.
+    fn check(&self, batch: &Batch<'_>, form: &BatchForm) -> Result<(), DeviceError> {
+        let fail = |what: String| Err(DeviceError::Batch(what));
+        let (tokens, width) = (batch.tokens.len(), form.given);
+        for (what, len) in [("rows", self.given.len()), ("positions", self.axes.len()), ("groups", self.groups.len())] {
+            if len != 0 && len != tokens {
+                return fail(format!("{len} {what} for {tokens} tokens"));
+            }
+        }
+        if let Some(index) = self.given.iter().find(|index| **index != Self::NONE && self.rows.len() / width.max(1) <= **index as usize) {
+            return fail(format!("row {index} is not among those that are given, of {width} numbers each"));
+        }
+        if form.needs_given && (self.given.is_empty() || self.given.contains(&Self::NONE)) {
+            return fail("a token is given no row".into());
+        }
+        let mut first = 0;
+        for span in batch.spans {
+            let groups = self.groups.get(first..first + span.len).unwrap_or_default();
+            if let Some([a, b]) = groups.iter().find(|[a, b]| a >= b || *b as usize > span.start + span.len) {
+                return fail(format!("a group from {a} to {b} in a sequence of {} tokens", span.start + span.len));
+            }
+            first += span.len;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// A batch of ids.
+    pub fn text(tokens: &'a [u32], spans: &'a [Span<'a>]) -> Self {
+        Self { tokens, spans, inputs: Inputs::default() }
+    }
 }
 
 /// Why a device failed.
@@ -145,6 +229,10 @@ pub trait Executable: Send {
     fn limits(&self) -> &Limits;
     /// Numbers in a row of logits.
     fn vocabulary(&self) -> usize;
+    /// Numbers of the rows that tokens may be given ([`BatchForm::given`]).
+    fn given(&self) -> usize {
+        0
+    }
     /// Appends the batch's tokens to their sequences and gives the logits asked for, `[outputs, vocabulary]`, span by span.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError>;
     /// What weights were multiplied with in all steps so far, where the device was asked to watch that; empty otherwise.
@@ -169,9 +257,10 @@ pub struct InputSums {
 }
 
 impl Batch<'_> {
-    /// Checks the batch against the limits, so that devices can rely on its form.
-    pub fn check(&self, limits: &Limits, vocabulary: usize) -> Result<(), DeviceError> {
+    /// Checks the batch against the limits and what the plan asks, so that devices can rely on its form.
+    pub fn check(&self, limits: &Limits, form: &BatchForm) -> Result<(), DeviceError> {
         let fail = |what: String| Err(DeviceError::Batch(what));
+        let vocabulary = form.vocabulary;
         if self.tokens.is_empty() || self.tokens.len() > limits.batch {
             return fail(format!("a batch of {} tokens; from 1 to {} are allowed", self.tokens.len(), limits.batch));
         }
@@ -200,6 +289,6 @@ impl Batch<'_> {
                 return fail("a page does not exist".into());
             }
         }
-        Ok(())
+        self.inputs.check(self, form)
     }
 }

@@ -18,7 +18,9 @@ mod rotation;
 mod show;
 mod weight;
 
-pub use device::{ActivationKind, Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Progress, Span};
+pub use device::{
+    ActivationKind, Batch, BatchForm, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress, Span,
+};
 pub use error::{Error, Result};
 pub use graph::{Graph, Resolve};
 pub use ops::{

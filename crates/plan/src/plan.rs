@@ -1,6 +1,6 @@
 use crate::{
-    Op, Result, Weight,
-    ops::{Embed, Lookup},
+    BatchForm, Op, Result, Weight,
+    ops::{Embed, Given, Lookup},
 };
 use onebit_quants::WeightType;
 use serde::Serialize;
@@ -120,6 +120,16 @@ impl Plan {
             _ => None,
         };
         self.ops.iter().filter_map(rows).min()
+    }
+
+    /// What batches have to be like.
+    pub fn batch_form(&self) -> BatchForm {
+        let end = |op: &Op| if let Op::Given(g) = op { g.start + self.value(g.out).width } else { 0 };
+        BatchForm {
+            vocabulary: self.vocabulary,
+            given: self.ops.iter().map(end).max().unwrap_or(0),
+            needs_given: self.ops.iter().any(|op| matches!(op, Op::Given(Given { x: None, .. }))),
+        }
     }
 
     /// Settles what depends on how long sequences may get: `context` tokens. To be called before a device loads the plan; without

@@ -236,6 +236,7 @@ fn attention() {
         value: 4,
         scale: 1.0,
         mask: Mask::Causal,
+        groups: false,
         softcap: None,
         sinks: None,
         alibi: None,

@@ -148,7 +148,7 @@ fn feed(exe: &mut dyn Executable, parts: &mut [(&mut Sequence, &[u32], usize)]) 
         .iter()
         .map(|(s, tokens, outputs)| Span { len: tokens.len(), start: s.len, pages: &s.pages, slot: s.slot, outputs: *outputs })
         .collect();
-    let logits = exe.step(&Batch { tokens: &tokens, spans: &spans })?.to_vec();
+    let logits = exe.step(&Batch::text(&tokens, &spans))?.to_vec();
     for (sequence, tokens, _) in parts {
         sequence.len += tokens.len();
     }

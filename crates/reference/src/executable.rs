@@ -3,8 +3,8 @@
 use crate::ops::{self, Choice, Past};
 use half::f16;
 use onebit_plan::{
-    AXES, Batch, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows, State, StateId,
-    Value, WeightId,
+    AXES, Batch, BatchForm, Binary, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows,
+    State, StateId, Value, WeightId,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -52,6 +52,7 @@ pub struct Interpreter {
     kv: Vec<Vec<f32>>,
     /// By slot and state; empty for caches of keys and values.
     slots: Vec<Vec<Vec<f32>>>,
+    form: BatchForm,
     /// Index of the last op that reads a value.
     last_use: Vec<usize>,
     /// What each matrix was multiplied with.
@@ -70,8 +71,11 @@ enum Held {
 /// A row of the batch.
 #[derive(Clone, Copy)]
 struct Row<'a> {
+    /// Its number in the batch.
+    index: usize,
     token: u32,
     position: usize,
+    axes: [i64; AXES],
     pages: &'a [u32],
     slot: usize,
 }
@@ -87,7 +91,8 @@ impl Interpreter {
         let kv = plan.states.iter().map(|s| vec![0.0; kv_width(s) * tokens]).collect();
         let fixed = |s: &State| if let State::Fixed { shape } = s { vec![0.0; shape.iter().product()] } else { vec![] };
         let slots = vec![plan.states.iter().map(fixed).collect(); limits.slots];
-        Self { plan, weights, limits, kv, slots, last_use, seen: BTreeMap::new(), logits: vec![] }
+        let form = plan.batch_form();
+        Self { plan, weights, limits, kv, slots, form, last_use, seen: BTreeMap::new(), logits: vec![] }
     }
 
     fn weight(&self, w: WeightId) -> &[f32] {
@@ -163,19 +168,17 @@ impl Interpreter {
             Op::RmsNorm(n) => each(n.x, &|x| ops::rms_norm(x, self.optional(n.weight), n.dim, n.eps)),
             Op::LayerNorm(n) => each(n.x, &|x| ops::layer_norm(x, self.optional(n.weight), self.optional(n.bias), n.dim, n.eps)),
             Op::L2Norm(n) => each(n.x, &|x| ops::l2_norm(x, n.dim, n.eps)),
-            Op::ApplyRope(a) => of(a.x)
-                .iter()
-                .zip(rows)
-                .map(|(x, r)| ops::rope(x, a.head, &a.rope, [r.position as i64 + i64::from(a.shift); AXES]))
-                .collect(),
+            Op::ApplyRope(a) => {
+                of(a.x).iter().zip(rows).map(|(x, r)| ops::rope(x, a.head, &a.rope, r.axes.map(|p| p + i64::from(a.shift)))).collect()
+            }
             Op::Attention(a) => {
                 let mut out = vec![];
+                if let Some([k, v]) = a.kv {
+                    rows.iter().enumerate().for_each(|(i, row)| self.append(a.state, row, &of(k)[i], &of(v)[i]));
+                }
                 for (i, row) in rows.iter().enumerate() {
-                    if let Some([k, v]) = a.kv {
-                        self.append(a.state, row, &of(k)[i], &of(v)[i]);
-                    }
                     let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
-                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position));
+                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, batch.inputs.group(i)));
                 }
                 out
             }
@@ -289,6 +292,16 @@ impl Interpreter {
             Op::PositionScale(s) => of(s.x).iter().zip(rows).map(|(x, r)| ops::position_scale(x, s, r.position)).collect(),
             Op::Xielu(f) => each(f.x, &|x| ops::xielu(x, f)),
             Op::Clamp(c) => each(c.x, &|x| ops::clamp(x, c.low, c.high)),
+            Op::Given(g) => {
+                let (all, width) = (self.form.given, self.plan.value(g.out).width);
+                let given = |r: &Row<'_>| batch.inputs.row(r.index, all).map(|row| row[g.start..g.start + width].to_vec());
+                let one = |r: &Row<'_>| match (given(r), g.x.map(|x| of(x)[r.index].clone())) {
+                    (Some(given), Some(x)) if g.add => ops::binary(Binary::Add, &x, &given),
+                    (Some(row), _) | (None, Some(row)) => row,
+                    (None, None) => unreachable!("the batch was checked: every token is given a row"),
+                };
+                rows.iter().map(one).collect()
+            }
             Op::Glu(g) => both(g.gate, g.up, &|gate, up| ops::glu(gate, up, g.f)),
             Op::Slice(s) => each(s.x, &|x| ops::slice(x, s.groups, s.start, s.len)),
             Op::Transpose(t) => each(t.x, &|x| ops::transpose(x, t.rows, t.columns)),
@@ -362,15 +375,21 @@ impl Executable for Interpreter {
         self.plan.vocabulary
     }
 
+    fn given(&self) -> usize {
+        self.form.given
+    }
+
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, self.plan.vocabulary)?;
+        batch.check(&self.limits, &self.form)?;
         let mut rows = Vec::with_capacity(batch.tokens.len());
         for span in batch.spans {
             if span.start == 0 {
                 self.slots[span.slot as usize].iter_mut().for_each(|s| s.fill(0.0));
             }
             for i in 0..span.len {
-                rows.push(Row { token: batch.tokens[rows.len()], position: span.start + i, pages: span.pages, slot: span.slot as usize });
+                let (index, position) = (rows.len(), span.start + i);
+                let axes = batch.inputs.axes.get(index).map_or([position as i64; AXES], |axes| axes.map(i64::from));
+                rows.push(Row { index, token: batch.tokens[index], position, axes, pages: span.pages, slot: span.slot as usize });
             }
         }
         let mut held = vec![Held::Nothing; self.plan.values.len()];

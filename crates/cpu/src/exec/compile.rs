@@ -27,6 +27,7 @@ use crate::{
         embed::Embed,
         experts::{self, Experts},
         gated_delta::GatedDelta,
+        given::Given,
         glu::Glu,
         hadamard::Hadamard,
         lightning::{self, Lightning},
@@ -374,6 +375,10 @@ impl Compiler<'_> {
             Op::Xielu(f) => self.row_op(op, inputs, f.clone()),
             Op::Clamp(c) => self.row_op(op, inputs, Clamp { low: c.low, high: c.high }),
             Op::RoundRows(_) => self.row_op(op, inputs, RoundRows),
+            Op::Given(g) => {
+                let width = self.parts.plan.batch_form().given;
+                self.row_op(op, inputs, Given { width, start: g.start, add: g.add })
+            }
             Op::Glu(g) => self.row_op(op, inputs, Glu { f: g.f, isa }),
             Op::Slice(s) => self.row_op(op, inputs, Slice { groups: s.groups, start: s.start, len: s.len }),
             Op::Transpose(t) => self.row_op(op, inputs, Transpose { rows: t.rows, columns: t.columns }),
@@ -524,7 +529,8 @@ impl Compiler<'_> {
             self.append(&cache, inputs);
         }
         let sinks = self.parts.weights.some_vector(a.sinks)?;
-        let settings = Settings { heads: a.heads, scale: a.scale, mask: a.mask, softcap: a.softcap, sinks, alibi: a.alibi.clone() };
+        let settings =
+            Settings { heads: a.heads, scale: a.scale, mask: a.mask, groups: a.groups, softcap: a.softcap, sinks, alibi: a.alibi.clone() };
         let (q, out) = (self.value(a.q)?, self.value(a.out)?);
         self.together("attention", Attend { cache, settings, q, out, scratch, counter: Counter::new(), isa });
         Ok(())

@@ -11,7 +11,7 @@ use super::{
     weights::{self, Weights},
 };
 use crate::{isa::Isa, ops::watch::Sums, pool::Pool};
-use onebit_plan::{Batch, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
+use onebit_plan::{Batch, BatchForm, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
 use std::{sync::Arc, time::Instant};
 
 /// What loading needs from the device.
@@ -51,7 +51,7 @@ pub(crate) fn memory(host: &Host, model: &Model, limits: &Limits) -> Memory {
 pub(crate) struct CpuExecutable {
     host: Host,
     limits: Limits,
-    vocabulary: usize,
+    form: BatchForm,
     stages: Vec<Work>,
     table: Arc<Table>,
     output: RowsOf,
@@ -71,8 +71,8 @@ pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dy
     let Compiled { stages, output, watched } = compile(parts, &nodes)?;
     let table = host.profile.table(stages.iter().map(Work::name).collect());
     let buffers = StepBuffers::new(limits.batch, limits.outputs);
-    let (host, limits, vocabulary) = (host.clone(), limits.clone(), plan.vocabulary);
-    Ok(CpuExecutable { host, limits, vocabulary, stages, table, output, watched, states, buffers })
+    let (host, limits, form) = (host.clone(), limits.clone(), plan.batch_form());
+    Ok(CpuExecutable { host, limits, form, stages, table, output, watched, states, buffers })
 }
 
 impl Executable for CpuExecutable {
@@ -80,10 +80,13 @@ impl Executable for CpuExecutable {
         &self.limits
     }
     fn vocabulary(&self) -> usize {
-        self.vocabulary
+        self.form.vocabulary
+    }
+    fn given(&self) -> usize {
+        self.form.given
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, self.vocabulary)?;
+        batch.check(&self.limits, &self.form)?;
         let Self { host, stages, table, buffers, .. } = self;
         let view = buffers.view(batch);
         for stage in stages.iter() {

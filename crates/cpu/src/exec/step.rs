@@ -1,6 +1,6 @@
 //! What ops see of the step that runs.
 
-use onebit_plan::{Batch, Rows};
+use onebit_plan::{AXES, Batch, Rows};
 
 use crate::ops::Row;
 
@@ -41,7 +41,14 @@ impl StepView<'_> {
             Rows::Outputs => self.outputs[index] as usize,
         };
         let place = self.places[token];
-        Row { index, id: self.batch.tokens[token], position: place.position as usize, span: place.span as usize }
+        Row { index, token, id: self.batch.tokens[token], position: place.position as usize, span: place.span as usize }
+    }
+}
+
+impl StepView<'_> {
+    /// A token's position on every axis.
+    pub(crate) fn axes(&self, row: Row) -> [i64; AXES] {
+        self.batch.inputs.axes.get(row.token).map_or([row.position as i64; AXES], |axes| axes.map(i64::from))
     }
 }
 

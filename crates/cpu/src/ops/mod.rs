@@ -17,6 +17,7 @@ pub(crate) mod elementwise;
 pub(crate) mod embed;
 pub(crate) mod experts;
 pub(crate) mod gated_delta;
+pub(crate) mod given;
 pub(crate) mod glu;
 pub(crate) mod hadamard;
 pub(crate) mod lightning;
@@ -47,6 +48,8 @@ use crate::{exec::step::StepView, pool::Worker};
 pub(crate) struct Row {
     /// Number of the row, among tokens or among outputs.
     pub(crate) index: usize,
+    /// The token's number in the batch.
+    pub(crate) token: usize,
     /// The token's id.
     pub(crate) id: u32,
     /// The token's position in its sequence.

@@ -8,7 +8,7 @@ use super::{
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{exec::step::StepView, isa::Isa};
-use onebit_plan::{AXES, Rope, RopeStyle};
+use onebit_plan::{Rope, RopeStyle};
 
 /// Makes the cosines of all pairs, then their sines, times the rotation's scale.
 pub(crate) struct Table {
@@ -25,10 +25,10 @@ impl Table {
 }
 
 impl RowOp for Table {
-    fn run(&self, _: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
+    fn run(&self, view: &StepView<'_>, row: Row, _: &[&[f32]], out: &mut [f32]) {
         let (cos, sin) = out.split_at_mut(self.rope.frequencies.len());
-        let position = row.position as i64 + i64::from(self.shift);
-        for ((angle, cos), sin) in self.rope.angles([position; AXES]).zip(cos).zip(sin) {
+        let position = view.axes(row).map(|position| position + i64::from(self.shift));
+        for ((angle, cos), sin) in self.rope.angles(position).zip(cos).zip(sin) {
             *cos = angle.cos() * self.rope.scale;
             *sin = angle.sin() * self.rope.scale;
         }

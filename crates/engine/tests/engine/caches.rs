@@ -37,7 +37,7 @@ struct Entry {
 
 fn write(toy: &mut Toy, place: &mut Place, tokens: &[u32]) {
     let span = Span { len: tokens.len(), start: place.len(), pages: place.pages(), slot: place.slot(), outputs: 0 };
-    toy.step(&Batch { tokens, spans: &[span] }).unwrap();
+    toy.step(&Batch::text(tokens, &[span])).unwrap();
     place.advance(tokens.len());
 }
 

@@ -221,7 +221,7 @@ impl Executable for Toy {
         });
         std::thread::sleep(delay);
         let mut wrong = Vec::new();
-        if let Err(error) = batch.check(&self.limits, WIDTH) {
+        if let Err(error) = batch.check(&self.limits, &BatchForm { vocabulary: WIDTH, given: GIVEN, needs_given: false }) {
             wrong.push(error.to_string());
         }
         self.logits.clear();

@@ -411,7 +411,7 @@ impl Heads {
     pub(crate) fn attend(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask) -> Value {
         let &Self { heads, kv_heads, head, value, scale, softcap, sinks, .. } = self;
         let alibi = self.alibi.map(|(max, by)| alibi_slopes(heads, max).iter().map(|slope| slope * by).collect());
-        g.attention(q, k, v, &AttentionSpec { heads, kv_heads, key: head, value, scale, mask, softcap, sinks, alibi })
+        g.attention(q, k, v, &AttentionSpec { heads, kv_heads, key: head, value, scale, mask, groups: false, softcap, sinks, alibi })
     }
 
     /// Where queries, keys and values begin in a run of a matrix of all three, and how many rows of each a run has.

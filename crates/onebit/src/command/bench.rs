@@ -172,7 +172,7 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
         for tokens in ids.chunks(limits.batch) {
             let outputs = usize::from(start + tokens.len() == to);
             let span = Span { len: tokens.len(), start, pages: &pages[sequence], slot: sequence as u32, outputs };
-            let logits = executable.step(&Batch { tokens, spans: &[span] })?;
+            let logits = executable.step(&Batch::text(tokens, &[span]))?;
             start += tokens.len();
             if outputs > 0 {
                 // A model that computes nonsense is not fast.
@@ -193,7 +193,7 @@ fn measure(executable: &mut dyn Executable, limits: &Limits, shape: &Shape) -> a
             let tokens: Vec<u32> = (0..shape.sequences).map(|s| token(i, s)).collect();
             let spans: Vec<Span<'_>> =
                 pages.iter().enumerate().map(|(s, p)| Span { len: 1, start: i, pages: p, slot: s as u32, outputs: 1 }).collect();
-            let logits = executable.step(&Batch { tokens: &tokens, spans: &spans })?;
+            let logits = executable.step(&Batch::text(&tokens, &spans))?;
             if i + 1 == end {
                 sampler::check(&logits[..vocabulary], i)?;
             }

@@ -82,7 +82,7 @@ impl Imatrix {
             let mut start = 0;
             for tokens in ids.chunks(STEP) {
                 let outputs = if self.process_output { tokens.len() } else { 0 };
-                executable.step(&Batch { tokens, spans: &[Span { len: tokens.len(), start, pages: &pages, slot: 0, outputs }] })?;
+                executable.step(&Batch::text(tokens, &[Span { len: tokens.len(), start, pages: &pages, slot: 0, outputs }]))?;
                 start += tokens.len();
             }
             bar.inc(1);

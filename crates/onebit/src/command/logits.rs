@@ -66,7 +66,7 @@ impl Logits {
         let mut sound = Ok(0.0);
         for (i, tokens) in ids.chunks(chunk).enumerate() {
             let span = Span { len: tokens.len(), start: i * chunk, pages: &pages, slot: 0, outputs: tokens.len() };
-            let logits = executable.step(&Batch { tokens, spans: &[span] })?;
+            let logits = executable.step(&Batch::text(tokens, &[span]))?;
             for (row, position) in logits.chunks_exact(vocabulary).zip(i * chunk..) {
                 sound = sound.and_then(|_| sampler::check(row, position));
             }

@@ -203,7 +203,7 @@ impl Reader {
             // Position i predicts token i + 1.
             let outputs = (start + tokens.len()).saturating_sub(first - 1).min(tokens.len());
             let span = Span { len: tokens.len(), start, pages: &self.pages, slot: 0, outputs };
-            logits.extend_from_slice(self.executable.step(&Batch { tokens, spans: &[span] })?);
+            logits.extend_from_slice(self.executable.step(&Batch::text(tokens, &[span]))?);
             start += tokens.len();
         }
         Ok(logits)

@@ -31,6 +31,12 @@ impl Mask {
         };
         first..position + 1
     }
+    /// The same with all positions of the query's group, which holds its own.
+    pub fn seen_with(self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
+        let seen = self.seen(position);
+        let Some([first, end]) = group.map(|group| group.map(|at| at as usize)) else { return seen };
+        seen.start.min(first)..seen.end.max(end)
+    }
 }
 
 /// Scaled dot-product attention over the sequence so far (Vaswani et al. 2017, arXiv:1706.03762), with grouped heads
@@ -57,6 +63,8 @@ pub struct Attention {
     pub scale: f32,
     /// Which keys are seen.
     pub mask: Mask,
+    /// Whether a query also sees the whole group of its token ([`Inputs::groups`](crate::Inputs::groups)), beyond its own position too.
+    pub groups: bool,
     /// `c * tanh(score / c)` on the scaled scores (Gemma 2).
     pub softcap: Option<f32>,
     /// One logit for each query head that takes part in the softmax and carries no value (gpt-oss).
@@ -126,6 +134,8 @@ pub struct AttentionSpec {
     pub scale: f32,
     /// Which keys are seen.
     pub mask: Mask,
+    /// Whether those of the token's group are seen too.
+    pub groups: bool,
     /// Bound on the scores.
     pub softcap: Option<f32>,
     /// Name of the sinks' vector.
@@ -144,6 +154,7 @@ impl AttentionSpec {
             value: head,
             scale: 1.0 / (head as f32).sqrt(),
             mask: Mask::Causal,
+            groups: false,
             softcap: None,
             sinks: None,
             alibi: None,
@@ -166,7 +177,7 @@ impl Graph<'_> {
 
     /// Attention over the cache `state`, to which `kv` is appended first; without, an earlier op must have appended to it.
     pub fn attention_in(&mut self, state: StateId, q: Value, kv: Option<[Value; 2]>, spec: &AttentionSpec) -> Value {
-        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks, ref alibi } = spec;
+        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, groups, softcap, sinks, ref alibi } = spec;
         let alibi = alibi.clone();
         let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
         self.op(heads * value, Some(q), |out| Attention {
@@ -179,6 +190,7 @@ impl Graph<'_> {
             value,
             scale,
             mask,
+            groups,
             softcap,
             sinks,
             alibi,

@@ -14,6 +14,7 @@ mod elementwise;
 mod embed;
 mod experts;
 mod gated_delta;
+mod given;
 mod glu;
 mod hadamard;
 mod index;
@@ -51,6 +52,7 @@ pub use elementwise::{Elementwise, Function};
 pub use embed::{Embed, Lookup};
 pub use experts::{Experts, ExpertsSpec, Weigh};
 pub use gated_delta::GatedDelta;
+pub use given::Given;
 pub use glu::{Gating, Glu};
 pub use hadamard::Hadamard;
 pub use index::Index;
@@ -151,7 +153,7 @@ macro_rules! ops {
 ops! {
     Embed Sinusoid Linear BlockLinear ChosenLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
-    NgramEmbed Index SparseAttention Sum
+    NgramEmbed Index SparseAttention Sum Given
 }
 
 impl Op {

@@ -92,15 +92,22 @@ pub(crate) trait Past {
     fn value(&self, position: usize) -> &[f32];
 }
 
-pub(crate) fn attention(op: &Attention, q: &[f32], past: &dyn Past, sinks: Option<&[f32]>, position: usize) -> Vec<f32> {
-    let seen = op.mask.seen(position);
+pub(crate) fn attention(
+    op: &Attention,
+    q: &[f32],
+    past: &dyn Past,
+    sinks: Option<&[f32]>,
+    position: usize,
+    group: Option<[u32; 2]>,
+) -> Vec<f32> {
+    let seen = op.mask.seen_with(position, if op.groups { group } else { None });
     let mut out = Vec::with_capacity(op.heads * op.value);
     for (h, q) in q.chunks_exact(op.key).enumerate() {
         let kv_head = h / (op.heads / op.kv_heads);
         let score = |t: usize| {
             let s = dot(q, &past.key(t)[kv_head * op.key..][..op.key]) * f64::from(op.scale);
             let s = op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh());
-            op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * (position - t) as f64)
+            op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * (position as f64 - t as f64))
         };
         let scores: Vec<f64> = seen.clone().map(score).collect();
         let sink = sinks.map(|s| f64::from(s[h]));

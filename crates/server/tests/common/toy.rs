@@ -119,7 +119,7 @@ impl Executable for Alphabet {
         VOCABULARY
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, VOCABULARY)?;
+        batch.check(&self.limits, &onebit_plan::BatchForm::text(VOCABULARY))?;
         std::thread::sleep(self.step);
         if self.dead {
             return Err(DeviceError::Failed("the toy is dead".into()));

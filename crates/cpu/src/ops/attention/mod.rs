@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) heads: usize,
     pub(crate) scale: f32,
     pub(crate) mask: Mask,
+    /// Whether groups are seen.
+    pub(crate) groups: bool,
     pub(crate) softcap: Option<f32>,
     pub(crate) sinks: Option<Arc<[f32]>>,
     /// By query head.
@@ -192,6 +194,10 @@ impl<C: Cell> Attend<C> {
     fn group(&self) -> usize {
         self.settings.heads / self.cache.shape.heads
     }
+    /// The positions of a token's group, where they are seen.
+    fn group_of(&self, view: &StepView<'_>, token: usize) -> Option<[u32; 2]> {
+        if self.settings.groups { view.batch.inputs.group(token) } else { None }
+    }
     /// Gathers a piece's queries and runs `work` on its tile, its positions' count, and the rest of the thread's memory.
     fn with_tile(&self, view: &StepView<'_>, worker: &Worker<'_>, piece: Piece, work: impl FnOnce(Tile<'_, C>, &mut [f32])) {
         let key = self.cache.shape.key;
@@ -202,12 +208,14 @@ impl<C: Cell> Attend<C> {
         let (q, rest) = memory.split_at_mut(QUERIES * key);
         let (room, rest) = rest.split_at_mut(ROOM);
         let mut positions = [0; QUERIES];
+        let mut groups = [None; QUERIES];
         for t in 0..piece.tokens {
             // SAFETY: q was written before the barrier in front of this op, and nobody writes it now.
             let row = unsafe { self.q.row(piece.token + t) };
             let heads = piece.heads * key;
             q[t * heads..(t + 1) * heads].copy_from_slice(&row[piece.head * key..piece.head * key + heads]);
             positions[t * piece.heads..(t + 1) * piece.heads].fill(view.places[piece.token + t].position as usize);
+            groups[t * piece.heads..(t + 1) * piece.heads].fill(self.group_of(view, piece.token + t));
         }
         let slopes = self.settings.alibi.as_ref().map(|slopes| {
             let mut of_queries = [0.0; QUERIES];
@@ -221,6 +229,7 @@ impl<C: Cell> Attend<C> {
             scores: self.scores(),
             q,
             positions: &positions[..queries],
+            with: &groups[..queries],
             slopes,
             room,
         };
@@ -264,7 +273,7 @@ impl<C: Cell> Attend<C> {
     /// The ranges that a token's queries see.
     fn ranges(&self, view: &StepView<'_>, token: usize) -> std::ops::Range<usize> {
         let position = view.places[token].position as usize;
-        ranges::ranges(&groups_seen(&self.scores(), self.cache.shape.page, &[position]))
+        ranges::ranges(&groups_seen(&self.scores(), self.cache.shape.page, &[position], &[self.group_of(view, token)]))
     }
     /// One thread's share of (tile, range), then of the merging.
     fn by_range(&self, view: &StepView<'_>, worker: &Worker<'_>) {

@@ -76,9 +76,9 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// Positions that a query at `position` sees.
-    pub(super) fn seen(&self, position: usize) -> Range<usize> {
-        self.mask.seen(position)
+    /// Positions that a query at `position` sees, with those of its group.
+    fn seen(&self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
+        self.mask.seen_with(position, group)
     }
 }
 
@@ -94,6 +94,8 @@ pub(super) struct Tile<'a, C> {
     pub(super) q: &'a [f32],
     /// By query, ascending or not.
     pub(super) positions: &'a [usize],
+    /// By query, the positions of its group.
+    pub(super) with: &'a [Option<[u32; 2]>],
     /// By query, what a position further on adds to its scores.
     pub(super) slopes: Option<[f32; QUERIES]>,
     /// Room for `QUERIES * KEYS` numbers.
@@ -106,15 +108,16 @@ pub(super) const ROOM: usize = QUERIES * KEYS;
 impl<C: Cell> Tile<'_, C> {
     /// The groups of keys that some query sees.
     pub(super) fn groups(&self) -> Range<usize> {
-        groups_seen(&self.scores, self.cache.shape.page, self.positions)
+        groups_seen(&self.scores, self.cache.shape.page, self.positions, self.with)
     }
 }
 
 /// The groups of keys, counted over the sequence's pages, that some of the queries see.
-pub(super) fn groups_seen(scores: &Scores, page: usize, positions: &[usize]) -> Range<usize> {
+pub(super) fn groups_seen(scores: &Scores, page: usize, positions: &[usize], with: &[Option<[u32; 2]>]) -> Range<usize> {
     let group = |position: usize| position / page * page.div_ceil(LANES) + position % page / LANES;
-    let first = positions.iter().map(|p| scores.seen(*p).start).min().unwrap_or(0);
-    let last = positions.iter().map(|p| scores.seen(*p).end - 1).max().unwrap_or(0);
+    let seen = || positions.iter().zip(with).map(|(position, group)| scores.seen(*position, *group));
+    let first = seen().map(|seen| seen.start).min().unwrap_or(0);
+    let last = seen().map(|seen| seen.end - 1).max().unwrap_or(0);
     // From a whole block on: where a block begins must not depend on which other queries are in the tile, as sums within it would.
     group(first) / BLOCK * BLOCK..group(last) + 1
 }
@@ -207,7 +210,7 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         }
     }
     for query in 0..queries {
-        let seen = tile.scores.seen(tile.positions[query]);
+        let seen = tile.scores.seen(tile.positions[query], tile.with[query]);
         let row = &mut tile.room[query * KEYS..(query + 1) * KEYS];
         let (scores, _) = row.as_chunks_mut::<LANES>();
         let mut largest = s.splat(f32::NEG_INFINITY);
@@ -263,11 +266,11 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         // SAFETY: as for the keys above; nothing is read.
         s.prefetch(unsafe { tile.cache.keys(page, tile.head, of_page) });
     }
-    let last = tile.positions.iter().copied().max().unwrap_or(0);
+    let last = (0..queries).map(|i| tile.scores.seen(tile.positions[i], tile.with[i]).end).max().unwrap_or(0);
     for (i, group) in groups.enumerate() {
         let (page, of_page, first, positions) = place(group);
         // What lies beyond the last position may be left from another sequence, and is not read.
-        let steps = positions.min((last + 1).saturating_sub(first));
+        let steps = positions.min(last.saturating_sub(first));
         // SAFETY: as for the keys.
         let values = unsafe { tile.cache.values(page, tile.head, of_page) }.as_ptr();
         let mut at = 0;
