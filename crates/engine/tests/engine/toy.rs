@@ -3,7 +3,7 @@
 
 use onebit_engine::sampler::{Sampler, Scratch};
 use onebit_engine::{Event, Finish, Request, Stream, Vocabulary};
-use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{ActivationKind, Batch, BatchForm, DeviceError, Executable, KvType, Limits};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ impl Executable for Toy {
         });
         std::thread::sleep(delay);
         let mut wrong = Vec::new();
-        if let Err(error) = batch.check(&self.limits, &BatchForm { vocabulary: WIDTH, given: GIVEN, needs_given: false }) {
+        if let Err(error) = batch.check(&self.limits, &BatchForm::text(WIDTH)) {
             wrong.push(error.to_string());
         }
         self.logits.clear();

@@ -71,7 +71,7 @@ impl Graph<'_> {
     /// Attention over the positions `only`, with a cache of its own. Of `spec`, shapes and scale count; it must ask for nothing else.
     pub fn sparse_attention(&mut self, q: Value, k: Value, v: Value, only: Value, spec: &AttentionSpec) -> Value {
         let &AttentionSpec { heads, kv_heads, key, value, scale, mask, softcap, sinks, .. } = spec;
-        if mask != Mask::Causal || softcap.is_some() || sinks.is_some() {
+        if mask != Mask::Causal || softcap.is_some() || sinks.is_some() || spec.groups {
             self.fail(Error::invalid("attention over chosen positions has no window, bound or sinks"));
         }
         let state = self.new_state(State::Kv { heads: kv_heads, key, value, window: None });
