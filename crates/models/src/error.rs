@@ -6,12 +6,20 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a checkpoint cannot be run or converted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No architecture goes by the name that the checkpoint gives.
-    #[error("{}: architecture `{name}` is not known; known are {known}", path.display())]
+    /// No architecture goes by the name that the checkpoint gives, and no family's tensors and settings are just those it has.
+    #[error("{}: architecture `{name}` is not known, and {why}", path.display())]
     Unknown {
         /// The checkpoint.
         path: PathBuf,
         /// What it calls itself.
+        name: String,
+        /// The closest family, what it leaves unexplained, and what to do.
+        why: String,
+    },
+    /// No family goes by the name that was asked for.
+    #[error("there is no family `{name}`; known are {known}")]
+    Family {
+        /// The name.
         name: String,
         /// All names that would do.
         known: String,

@@ -16,14 +16,19 @@
 mod arch;
 mod convert;
 mod defaults;
+mod describe;
 mod error;
+mod evidence;
 mod load;
+mod matching;
 mod names;
 mod rope;
 mod rotated;
 mod settings;
+mod unread;
 
 pub use arch::{Arch, architectures};
 pub use convert::{Converted, Options, convert};
+pub use describe::describe;
 pub use error::{Error, Result};
-pub use load::load;
+pub use load::{load, load_as};

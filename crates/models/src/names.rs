@@ -302,6 +302,26 @@ impl<'a> Names<'a> {
         Ok(Some((0..matrices.iter().product()).map(part).collect()))
     }
 
+    /// The entry of the table that a tensor of the checkpoint goes by, whatever its shape.
+    pub(crate) fn entry_of(&self, tensor: &str) -> Option<&'static Entry> {
+        let module = [".weight", ".bias"].iter().find_map(|suffix| tensor.strip_suffix(suffix)).unwrap_or(tensor);
+        let named = |pattern: &str| !pattern.is_empty() && (numbered(pattern, tensor) || numbered(pattern, module));
+        let fits = |entry: &&Entry| match self.checkpoint.source {
+            Source::Gguf => named(entry.gguf) || entry.fused.is_some_and(|fused| named(fused.gguf)),
+            Source::HuggingFace => {
+                let fused = entry.fused.map(|fused| fused.hf);
+                [entry.hf].into_iter().chain(entry.other).chain(entry.then.iter().copied()).chain(fused).any(|hf| named(&self.hf(hf, "{}")))
+            }
+        };
+        self.arch.tensors.iter().copied().flatten().find(fits)
+    }
+
+    /// Whether the plan has no use for a tensor, as its name tells.
+    pub(crate) fn is_ignored(&self, tensor: &str) -> bool {
+        let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
+        IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, tensor))
+    }
+
     /// An error with the checkpoint's own names.
     pub(crate) fn in_file_terms(&self, error: onebit_plan::Error) -> onebit_plan::Error {
         match error {
@@ -328,9 +348,8 @@ impl<'a> Names<'a> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
         let later = |name: &str| layer_of(name).is_some_and(|layer| idle.contains(&layer));
         let output = self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
-        let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
         let ignored = |name: &str| {
-            IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, name))
+            self.is_ignored(name)
                 || later(name)
                 || spare.is_some_and(|first| number_after(name, "experts.").is_some_and(|expert| expert >= first))
                 || self.tied == Some(true) && name == output
@@ -405,8 +424,16 @@ fn number_after(name: &str, before: &str) -> Option<usize> {
     name.split_once(before)?.1.split_once('.')?.0.parse().ok()
 }
 
+/// Whether `name` fits `pattern`, in which `{}` and `{e}` stand for numbers.
+fn numbered(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('{') else { return pattern == name };
+    let (Some(name), Some((_, rest))) = (name.strip_prefix(start), rest.split_once('}')) else { return false };
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    digits > 0 && numbered(rest, &name[digits..])
+}
+
 /// Whether `name` fits `pattern`, in which `*` stands for anything.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };
     (0..=name.len()).filter(|i| name.is_char_boundary(*i)).any(|i| matches(rest, &name[i..]))
@@ -421,6 +448,7 @@ mod tests {
         assert!(matches("mtp.*", "mtp.layers.0.weight") && !matches("mtp.*", "model.mtp.x"));
         assert!(matches("*.inv_freq", "a.inv_freq") && !matches("*.inv_freq", "inv_freq"));
         assert!(matches("a.*.c.*", "a.b.c.d") && !matches("a.*.c.*", "a.b.d.c"));
+        assert!(numbered("a.{}.b.{e}.c", "a.12.b.0.c") && !numbered("a.{}.b", "a..b") && !numbered("a.{}", "a.1.b"));
         assert!(matches("exact", "exact") && !matches("exact", "exactly"));
         assert_eq!(split_layer("blk.12.ssm_a"), ("blk.{}.ssm_a".into(), "12"));
         assert_eq!(split_layer("output.weight"), ("output.weight".into(), ""));

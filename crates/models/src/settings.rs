@@ -11,7 +11,7 @@ use onebit_plan::Function;
 use serde_json::{Map, Value};
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
@@ -21,10 +21,12 @@ const LARGEST: usize = 1 << 20;
 /// Reads settings.
 pub(crate) struct Settings<'a> {
     pub(crate) checkpoint: &'a Checkpoint,
+    /// The architecture's names on the Hub.
+    pub(crate) family: &'static [&'static str],
     /// The architecture's name in GGUF files, before each key.
     pub(crate) gguf_name: &'static str,
     /// The part of `config.json` that tells of the text model, first; then the whole.
-    configs: Vec<&'a Map<String, Value>>,
+    pub(crate) configs: Vec<&'a Map<String, Value>>,
     /// What its absence from `config.json` means, for settings that published checkpoints leave out.
     defaults: Option<&'static Map<String, Value>>,
     /// The same settings as GGUF would have them, by full key.
@@ -41,6 +43,10 @@ pub(crate) struct Settings<'a> {
     own_output: Cell<bool>,
     /// Where the checkpoint holds matrices of experts that have none: from this one on.
     spare_experts: Cell<Option<usize>>,
+    /// All keys that were looked for, whether they were there or not.
+    looked_for: RefCell<BTreeSet<String>>,
+    /// Keys that were not there, and what was taken.
+    defaults_taken: RefCell<BTreeMap<String, String>>,
 }
 
 /// A number that was read, before its range is checked.
@@ -53,6 +59,7 @@ impl<'a> Settings<'a> {
         let text = checkpoint.config.get("text_config").and_then(Value::as_object);
         let settings = Self {
             checkpoint,
+            family: arch.hf,
             gguf_name: arch.gguf.first().copied().unwrap_or_default(),
             configs: text.into_iter().chain([&checkpoint.config]).collect(),
             defaults: defaults::of(arch.hf),
@@ -63,6 +70,8 @@ impl<'a> Settings<'a> {
             unread: RefCell::default(),
             own_output: Cell::default(),
             spare_experts: Cell::default(),
+            looked_for: RefCell::default(),
+            defaults_taken: RefCell::default(),
         };
         for key in ["text_config", "rope_parameters", "rope_scaling"] {
             let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
@@ -84,7 +93,21 @@ impl<'a> Settings<'a> {
             Some(Meta::Text(name)) => name,
             _ => self.gguf_name,
         };
-        format!("{arch}.{key}")
+        let key = format!("{arch}.{key}");
+        self.look_for(&key);
+        key
+    }
+
+    /// Notes that a complete key of GGUF metadata is looked for.
+    pub(crate) fn look_for(&self, key: &str) {
+        if self.is_gguf() {
+            self.looked_for.borrow_mut().insert(key.to_string());
+        }
+    }
+
+    /// The keys that were looked for: complete ones of GGUF metadata, or paths in `config.json`.
+    pub(crate) fn looked_for(&self) -> BTreeSet<String> {
+        self.looked_for.borrow().clone()
     }
 
     /// What the metadata of a GGUF file holds under `key`, of whatever type.
@@ -106,6 +129,7 @@ impl<'a> Settings<'a> {
 
     /// A value of `config.json`, of the text model's part first; `null` counts as absent. `a.b` is `b` of the object `a`.
     pub(crate) fn json(&self, hf: &str) -> Option<&'a Value> {
+        self.looked_for.borrow_mut().extend(hf.split('|').map(str::to_string));
         let all = || self.configs.iter().flat_map(|c| hf.split('|').filter_map(|path| at(c, path)));
         let default = || self.defaults.and_then(|c| hf.split('|').find_map(|path| at(c, path)));
         all().find(|v| !v.is_null()).or_else(|| if all().next().is_some() { None } else { default() })
@@ -113,7 +137,24 @@ impl<'a> Settings<'a> {
 
     /// What `config.json` itself has under `key`, the text model's part first.
     pub(crate) fn own_json(&self, key: &str) -> Option<&'a Value> {
+        self.looked_for.borrow_mut().insert(key.to_string());
         self.configs.iter().find_map(|config| at(config, key))
+    }
+
+    /// Gives `found`, or else `default`, which is noted as taken.
+    fn or<T: ToString>(&self, found: Option<T>, default: T, hf: &str, gguf: &str) -> T {
+        found.unwrap_or_else(|| {
+            let key = if self.is_gguf() { gguf } else { hf.split('|').min_by_key(|path| path.matches('.').count()).unwrap_or_default() };
+            if !key.is_empty() {
+                self.defaults_taken.borrow_mut().insert(key.to_string(), default.to_string());
+            }
+            default
+        })
+    }
+
+    /// Settings that are not stated, and what was taken for them.
+    pub(crate) fn defaults_taken(&self) -> BTreeMap<String, String> {
+        self.defaults_taken.borrow().clone()
     }
 
     fn read<T>(&self, hf: &str, gguf: &str, json: impl Fn(&Value) -> Option<T>, meta: impl Fn(&str) -> Read<T>, kind: &str) -> Read<T> {
@@ -254,7 +295,7 @@ impl<'a> Settings<'a> {
 
     /// A count that may be zero, with a default, which is noted too.
     pub(crate) fn count_or(&self, hf: &str, gguf: &str, default: usize) -> Result<usize> {
-        let n = self.read(hf, gguf, Value::as_u64, |key| self.unsigned(key), "a whole number")?.unwrap_or(default as u64);
+        let n = self.or(self.read(hf, gguf, Value::as_u64, |key| self.unsigned(key), "a whole number")?, default as u64, hf, gguf);
         let n = usize::try_from(n).ok().filter(|n| *n <= LARGEST);
         let n = n.ok_or_else(|| self.wrong(hf, gguf, format!("is larger than {LARGEST}")))?;
         self.note(gguf, Meta::Unsigned(n as u64));
@@ -286,7 +327,7 @@ impl<'a> Settings<'a> {
 
     /// A size with a default, which is noted too.
     pub(crate) fn size_or(&self, hf: &str, gguf: &str, default: usize) -> Result<usize> {
-        let n = self.optional_size(hf, gguf)?.unwrap_or(default);
+        let n = self.or(self.optional_size(hf, gguf)?, default, hf, gguf);
         self.note(gguf, Meta::Unsigned(n as u64));
         Ok(n)
     }
@@ -312,7 +353,7 @@ impl<'a> Settings<'a> {
 
     /// A positive number with a default, which is noted too.
     pub(crate) fn float_or(&self, hf: &str, gguf: &str, default: f64) -> Result<f64> {
-        let x = self.optional_positive(hf, gguf)?.unwrap_or(default);
+        let x = self.or(self.optional_positive(hf, gguf)?, default, hf, gguf);
         self.note(gguf, Meta::Float(x));
         Ok(x)
     }
@@ -324,7 +365,7 @@ impl<'a> Settings<'a> {
 
     /// The same with a default, which is noted too.
     pub(crate) fn epsilon_or(&self, hf: &str, gguf: &str, default: f32) -> Result<f32> {
-        let x = self.optional_epsilon(hf, gguf)?.unwrap_or(default);
+        let x = self.or(self.optional_epsilon(hf, gguf)?, default, hf, gguf);
         self.note(gguf, Meta::Float(f64::from(x)));
         Ok(x)
     }
@@ -339,7 +380,7 @@ impl<'a> Settings<'a> {
     /// A truth value with a default.
     pub(crate) fn bool_or(&self, hf: &str, gguf: &str, default: bool) -> Result<bool> {
         let meta = |key: &str| Ok(self.checkpoint.metadata.bool(key)?);
-        let value = self.read(hf, gguf, Value::as_bool, meta, "true or false")?.unwrap_or(default);
+        let value = self.or(self.read(hf, gguf, Value::as_bool, meta, "true or false")?, default, hf, gguf);
         self.note(gguf, Meta::Bool(value));
         Ok(value)
     }
@@ -347,7 +388,7 @@ impl<'a> Settings<'a> {
     /// A word with a default, which is not noted: GGUF files hold few words, and other ones.
     pub(crate) fn text_or(&self, hf: &str, gguf: &str, default: &str) -> Result<String> {
         let meta = |key: &str| Ok(self.checkpoint.metadata.text(key)?.map(str::to_string));
-        Ok(self.read(hf, gguf, |v| v.as_str().map(str::to_string), meta, "a word")?.unwrap_or_else(|| default.to_string()))
+        Ok(self.or(self.read(hf, gguf, |v| v.as_str().map(str::to_string), meta, "a word")?, default.to_string(), hf, gguf))
     }
 
     /// A truth value that GGUF files do not hold: there it is `gguf`, as the architecture's name implies.
@@ -433,12 +474,22 @@ impl<'a> Settings<'a> {
         if grows { self.optional_size_to("seq_length", "", 1 << 31) } else { Ok(None) }
     }
 
-    /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree; what GGUF files
-    /// state is not always true, and llama.cpp does not look at it.
+    /// Tokens in the vocabulary: rows of the embedding table. `config.json` states them too, and then they must agree. What GGUF files
+    /// state is not always true, and llama.cpp does not look at it: a contradiction is told.
     pub(crate) fn vocabulary(&self, embedding_rows: Option<usize>) -> Result<usize> {
         const KEYS: (&str, &str) = ("vocab_size|padded_vocab_size", "vocab_size");
-        let stated = if self.is_gguf() && embedding_rows.is_some() { None } else { self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)? };
-        let size = stated.or(embedding_rows.filter(|n| *n <= 1 << 24)).ok_or_else(|| self.missing(KEYS.0, KEYS.1))?;
+        let stated = self.optional_size_to(KEYS.0, KEYS.1, 1 << 24)?;
+        let rows = embedding_rows.filter(|n| *n <= 1 << 24);
+        let size = match (stated, rows) {
+            (Some(stated), Some(rows)) if self.is_gguf() => {
+                if stated != rows {
+                    let (path, key) = (self.checkpoint.path.display(), self.key(KEYS.1));
+                    tracing::warn!("{path}: `{key}` is {stated}, but the embedding table has {rows} rows, which count");
+                }
+                rows
+            }
+            (stated, rows) => stated.or(rows).ok_or_else(|| self.missing(KEYS.0, KEYS.1))?,
+        };
         self.note(KEYS.1, Meta::Unsigned(size as u64));
         Ok(size)
     }
@@ -447,7 +498,8 @@ impl<'a> Settings<'a> {
     pub(crate) fn tied(&self, names: &[&str]) -> Result<Option<bool>> {
         // These have an output matrix whatever their checkpoints say.
         const NEVER_TIED: [&str; 3] = ["nemotron_h", "kimi_linear", "bailing_hybrid"];
-        if names.iter().any(|n| NEVER_TIED.contains(n)) || self.is_gguf() || self.json("tie_word_embeddings").is_none() {
+        let says = self.json("tie_word_embeddings").is_some();
+        if names.iter().any(|n| NEVER_TIED.contains(n)) || self.is_gguf() || !says {
             Ok(None)
         } else {
             self.bool_or("tie_word_embeddings", "", false).map(Some)

@@ -55,7 +55,6 @@ fn settings_of_a_folder() -> Outcome {
         ("llama", "rope_parameters", json!({ "partial_rotary_factor": 2.0 }), "from 0 to 1"),
         ("llama", "max_position_embeddings", json!(0), "from 1 to"),
         ("llama", "vocab_size", json!(255), "[255, 64]"),
-        ("llama", "model_type", json!("perceiver"), "`perceiver` is not known"),
         ("llama", "model_type", Value::Null, "names the architecture"),
         ("qwen3_moe", "num_experts_per_tok", json!(9), "there are 8 experts"),
         ("qwen3_5_text", "layer_types", json!(["full_attention"]), "1 entries for 3 layers"),

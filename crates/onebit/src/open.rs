@@ -37,6 +37,9 @@ pub(crate) struct DeviceArgs {
     /// Compute in f32 throughout (`--activations f32`, and keys and values in f32): slower, for checking
     #[arg(long, conflicts_with = "activations")]
     pub exact: bool,
+    /// Take the model for one of this family, whatever it calls itself: a name as in `model_type` or `general.architecture`
+    #[arg(long, value_name = "NAME")]
+    pub family: Option<String>,
     /// Read all weights first, and refuse a model with NaNs or infinities among them, naming tensor and block
     #[arg(long)]
     pub check_tensors: bool,
@@ -88,7 +91,7 @@ pub(crate) fn checkpoint(model: &str, loudness: Loudness) -> anyhow::Result<Chec
 
 /// The model in a checkpoint, its tensors checked where that was asked for.
 pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
-    let model = onebit_models::load(checkpoint)?;
+    let model = onebit_models::load_as(checkpoint, args.family.as_deref())?;
     if args.check_tensors {
         let bar = progress::bar(loudness, "checking", checkpoint.bytes());
         let findings = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));

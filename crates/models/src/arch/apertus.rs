@@ -74,6 +74,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
 fn stated(s: &Settings<'_>, layers: usize) -> Result<Vec<Vec<f32>>> {
     let one = |name: &&str| {
         let key = format!("xielu.{name}");
+        s.look_for(&key);
         match s.checkpoint.metadata.floats(&key)? {
             Some(numbers) if numbers.len() == layers && numbers.iter().all(|x| x.is_finite()) => Ok(numbers.to_vec()),
             _ => Err(crate::Error::Setting {

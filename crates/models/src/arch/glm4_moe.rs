@@ -16,7 +16,6 @@ use crate::{
     rope::Rotary,
     settings::Settings,
 };
-use onebit_formats::Meta;
 use onebit_plan::{Graph, RopeStyle, Score, Value};
 
 pub(crate) static GLM4_MOE: Arch = Arch {
@@ -81,10 +80,8 @@ pub(crate) static MINIMAX_M2: Arch = Arch {
         if s.text_or("qk_norm_type", "", "per_layer")? != "per_layer" {
             return Err(s.wrong("qk_norm_type", "", "is not `per_layer`, the only kind that is known"));
         }
-        if !s.is_gguf() {
-            // llama.cpp takes the width of the experts from here.
-            s.note("feed_forward_length", Meta::Unsigned(s.size("intermediate_size", "")? as u64));
-        }
+        // llama.cpp takes the width of the experts from here.
+        s.size("intermediate_size", "feed_forward_length")?;
         let implied = Implied { says_normalize: false, shared: 0, dense: 0, ..Implied::SIGMOID };
         plan(s, g, &Family { implied, rotary: Rotary { base: 5e6, ..Rotary::HALVES }, over_all: true, ..DOTS })
     },

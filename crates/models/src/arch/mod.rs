@@ -47,6 +47,7 @@ mod lfm2;
 mod lfm3;
 mod llama;
 mod llama4;
+pub(crate) mod llama_like;
 mod longcat_flash;
 mod mamba;
 mod mamba2;
@@ -81,7 +82,7 @@ mod rwkv;
 mod seed_oss;
 mod stablelm;
 mod starcoder2;
-mod variants;
+pub(crate) mod variants;
 mod windows;
 mod zamba2;
 mod zaya;
@@ -230,33 +231,44 @@ pub fn architectures() -> impl Iterator<Item = &'static Arch> {
     ALL.iter().copied()
 }
 
+/// What a checkpoint's own name for its architecture says.
+pub(crate) enum Named<'a> {
+    /// The architecture, and the name under which it was found.
+    Known(&'static Arch, &'a str),
+    /// No architecture goes by this name.
+    Unknown(&'a str),
+}
+
 impl Arch {
-    /// The architecture of a checkpoint, and the name under which it was found.
-    pub(crate) fn find(checkpoint: &Checkpoint) -> Result<(&'static Self, &str)> {
+    /// Its names where checkpoints of the kind `source` have them.
+    pub(crate) fn names(&self, source: Source) -> &'static [&'static str] {
+        match source {
+            Source::Gguf => self.gguf,
+            Source::HuggingFace => self.hf,
+        }
+    }
+
+    /// The architecture that a checkpoint names.
+    pub(crate) fn find(checkpoint: &Checkpoint) -> Result<Named<'_>> {
         let missing = |key: &str, file: &str| Error::Setting {
             path: if file.is_empty() { checkpoint.path.clone() } else { checkpoint.path.join(file) },
             key: key.into(),
             what: "is missing: it names the architecture".into(),
         };
-        let (names, of): (Vec<&str>, fn(&Self) -> &'static [&'static str]) = match checkpoint.source {
+        let names: Vec<&str> = match checkpoint.source {
             Source::Gguf => {
-                let name = checkpoint.metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture", ""))?;
-                (vec![name], |a| a.gguf)
+                vec![checkpoint.metadata.text("general.architecture")?.ok_or_else(|| missing("general.architecture", ""))?]
             }
             Source::HuggingFace => {
                 let text = checkpoint.config.get("text_config").and_then(|text| text.get("model_type"));
                 let names = [checkpoint.config.get("model_type"), text];
                 let names = names.into_iter().flatten().filter_map(|name| name.as_str());
-                (names.map(|name| variants::variant(name, &checkpoint.config)).collect(), |a| a.hf)
+                names.map(|name| variants::variant(name, &checkpoint.config)).collect()
             }
         };
         let Some(first) = names.first() else { return Err(missing("model_type", "config.json")) };
-        let found = names.iter().find_map(|name| architectures().find(|a| of(a).contains(name)).map(|a| (a, *name)));
-        found.ok_or_else(|| {
-            let mut known: Vec<&str> = architectures().flat_map(of).copied().collect();
-            known.sort_unstable();
-            let name = first.chars().take(80).collect();
-            Error::Unknown { path: checkpoint.path.clone(), name, known: known.join(", ") }
-        })
+        let known = |name: &&str| architectures().find(|a| a.names(checkpoint.source).contains(name));
+        let found = names.iter().find_map(|name| known(name).map(|arch| Named::Known(arch, name)));
+        Ok(found.unwrap_or(Named::Unknown(first)))
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// The architecture's name, which may not be the `model_type` that `config.json` states.
-pub(super) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &'a str {
+pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &'a str {
     let is_true = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
     match model_type {
         // The first Baichuan was trained without a z-loss, and with an output matrix as it is.
