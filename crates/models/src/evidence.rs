@@ -47,10 +47,11 @@ impl Signs {
     }
 }
 
-/// The weights of RMSNorms.
+/// The weights of norms.
 fn norms(model: &Model) -> impl Iterator<Item = &Weight> {
     let id = |op: &Op| match op {
         Op::RmsNorm(norm) => norm.weight,
+        Op::LayerNorm(norm) => norm.weight,
         _ => None,
     };
     model.plan.ops.iter().filter_map(id).map(|id| model.weight(id))

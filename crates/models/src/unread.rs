@@ -135,12 +135,25 @@ const INERT_METADATA: &[&str] = &[
 const NEEDLESS: &[(&[&str], &[&str])] = &[
     (LATENT, &["head_dim", "num_key_value_heads"]),
     (&["bailing_hybrid"], &["linear_conv_kernel_dim"]),
+    (&["arctic"], &["moe_train_capacity_factor"]),
+    (&["baichuan2"], &["z_loss_weight"]),
+    (&["bailing_moe_norm_head"], &["norm_head", "norm_softmax", "use_bias"]),
+    (
+        &["bailing_moe_v2"],
+        &["moe_router_enable_expert_bias", "moe_shared_expert_intermediate_size", "norm_head", "router_dtype", "use_bias"],
+    ),
+    (&["chatglm"], &["apply_query_key_layer_scaling"]),
+    (&["openelm"], &["normalization_layer_name", "num_gqa_groups", "rope_max_length"]),
+    (&["qwen"], &["no_bias", "scale_attn_weights", "use_logn_attn"]),
     (&["kimi_linear"], &["linear_attn_config.kda_layers"]),
     (&["dbrx", "gpt_bigcode"], &["num_key_value_heads"]),
     (&["doge"], &["num_experts", "num_experts_per_tok", "norm_topk_prob"]),
     (&["falcon_h1"], &["mamba_d_ssm", "mamba_norm_before_gate"]),
     (&["falcon"], &["parallel_attn"]),
     (&["mamba", "falcon_mamba", "mamba2", "nemotron_h", "zamba2"], &["chunk_size", "time_step_*", "use_bias"]),
+    (&["jetmoe"], &["num_attention_heads"]),
+    (&["modernbert-decoder"], &["decoder_bias", "local_attention", "norm_bias"]),
+    (&["zaya"], &["rope_parameters.hybrid_sliding.*"]),
     (&["gemma3n_text"], &["altup_coef_clip"]),
     (&["gemma4_text"], &["moe_intermediate_size", "num_experts"]),
     (&["lfm2"], &["block_ffn_dim_multiplier", "block_multiple_of"]),
@@ -172,6 +185,9 @@ const NEEDLESS: &[(&[&str], &[&str])] = &[
         ],
     ),
 ];
+
+/// Objects whose parts are read one by one: that the whole was looked for explains none of them.
+const BY_PART: &[&str] = &["rope_parameters", "rope_scaling"];
 
 /// Families with latent attention.
 const LATENT: &[&str] = &[
@@ -213,7 +229,7 @@ impl Settings<'_> {
         let mut found = vec![];
         for config in &self.configs {
             leaves(config, "", &mut |path, value| {
-                let read = looked_for.iter().any(|k| path == k || path.strip_prefix(k.as_str()).is_some_and(|rest| rest.starts_with('.')));
+                let read = looked_for.iter().any(|k| path == k || !BY_PART.contains(&k.as_str()) && is_within(path, k));
                 if !read && !value.is_null() && !self.changes_nothing(path, value, &looked_for) {
                     found.push((path.to_string(), short(value)));
                 }
@@ -230,6 +246,11 @@ impl Settings<'_> {
         let full = |kinds: &Vec<Value>| path == "layer_types" && kinds.iter().all(|kind| kind == "full_attention");
         any(INERT) || NEEDLESS.iter().any(of_family) || SAID_BY.iter().any(said) || value.as_array().is_some_and(full)
     }
+}
+
+/// Whether a path in `config.json` leads through `object`.
+fn is_within(path: &str, object: &str) -> bool {
+    path.strip_prefix(object).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// A value of GGUF metadata for a message.

@@ -128,7 +128,7 @@ impl Mixture {
 
 /// How logits become scores.
 fn score(s: &Settings<'_>, implied: Score) -> Result<Score> {
-    const KEYS: (&str, &str) = ("scoring_func|score_func", "expert_gating_func");
+    const KEYS: (&str, &str) = ("scoring_func|score_func|score_function", "expert_gating_func");
     let score = if s.is_gguf() {
         match s.optional_size("", KEYS.1)? {
             None => implied,
