@@ -7,17 +7,19 @@
 //! Keys and values are only appended, so that going back in them means to forget the last ones. Fixed states are overwritten
 //! by every token: going back needs a copy from before ([`Cache::snapshot`], [`Cache::rollback`]), which takes a slot.
 //!
-//! **Beginnings that come again.** A full page is known by a hash of all tokens up to its end ([`Cache::publish`]). It stays known
-//! when nobody has it any more, until it is needed for something else, those that were given back longest ago first. A new place
-//! takes over the known pages of its tokens ([`Cache::open`]), and what they hold is not computed again. This is only right
-//! for models without fixed states, since these are not known for the moment where the pages end.
+//! **Beginnings that come again.** A full page is known by a hash of all tokens, and of the images that stand in for some, up to its
+//! end ([`Cache::publish`]). It stays known when nobody has it any more, until it is needed for something else, those that were given
+//! back longest ago first. A new place takes over the known pages of its tokens ([`Cache::open`]), and what they hold is not computed
+//! again. This is only right for models without fixed states, since these are not known for the moment where the pages end.
 //!
 //! Neither a place nor a snapshot gives anything back when it is dropped; that is [`Cache::release`] and [`Cache::discard`],
 //! because they are plain data that only the cache can interpret.
 
+use crate::given::Beside;
 use onebit_plan::{Executable, Limits};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 /// The pages and slots of one executable.
 #[derive(Debug)]
@@ -44,6 +46,19 @@ pub struct Place {
 pub struct Snapshot {
     slot: u32,
     len: usize,
+}
+
+/// What a sequence is made of: its tokens, and what stands in for some of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    pub(crate) tokens: &'a [u32],
+    pub(crate) beside: Option<&'a Beside>,
+}
+
+impl<'a, T: AsRef<[u32]> + ?Sized> From<&'a T> for Content<'a> {
+    fn from(tokens: &'a T) -> Self {
+        Self { tokens: tokens.as_ref(), beside: None }
+    }
 }
 
 /// There are not enough free pages or slots. Nothing was changed.
@@ -110,11 +125,13 @@ impl Cache {
 
     /// A place with pages for all `tokens`. Of the first `reuse` of them, those in known pages are there already, which
     /// [`Place::len`] tells; the others are to be computed.
-    pub fn open(&mut self, tokens: &[u32], reuse: usize) -> Result<Place, Full> {
+    pub fn open<'a>(&mut self, content: impl Into<Content<'a>>, reuse: usize) -> Result<Place, Full> {
+        let content = content.into();
+        let tokens = content.tokens;
         let mut keys = Vec::new();
         let mut pages = Vec::new();
-        for part in tokens[..reuse.min(tokens.len())].chunks_exact(self.page) {
-            let key = self.known.key(keys.last(), part);
+        for i in 0..reuse.min(tokens.len()) / self.page {
+            let key = self.known.key(keys.last(), content, i * self.page..(i + 1) * self.page);
             let Some(page) = self.known.pages.get(&key) else { break };
             keys.push(key);
             pages.push(*page);
@@ -157,10 +174,11 @@ impl Cache {
     }
 
     /// Makes the full pages of a place known, whose tokens these are.
-    pub fn publish(&mut self, place: &mut Place, tokens: &[u32]) {
+    pub fn publish<'a>(&mut self, place: &mut Place, content: impl Into<Content<'a>>) {
+        let content = content.into();
         let full = place.len / self.page;
         for i in place.keys.len()..full {
-            let key = self.known.key(place.keys.last(), &tokens[i * self.page..(i + 1) * self.page]);
+            let key = self.known.key(place.keys.last(), content, i * self.page..(i + 1) * self.page);
             place.keys.push(key);
             self.known.learn(key, place.pages[i]);
         }
@@ -289,9 +307,10 @@ struct Known {
 }
 
 impl Known {
-    /// The key of the page with these tokens after the page with the key `before`.
-    fn key(&self, before: Option<&Key>, tokens: &[u32]) -> Key {
-        self.hashers.each_ref().map(|h| h.hash_one((before, tokens)))
+    /// The key of the page with these of the tokens after the page with the key `before`.
+    fn key(&self, before: Option<&Key>, content: Content<'_>, page: Range<usize>) -> Key {
+        let beside = content.beside.map(|beside| beside.content(&page)).unwrap_or_default();
+        self.hashers.each_ref().map(|h| h.hash_one((before, &content.tokens[page.clone()], &beside)))
     }
 
     /// Of several pages with the same tokens, the first is known.

@@ -1,5 +1,6 @@
 //! The handle that callers hold, and what it shares with the scheduler's thread.
 
+use crate::given::Beside;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stream::channel;
@@ -32,6 +33,8 @@ pub(crate) struct Shared<V> {
     pub limits: Limits,
     /// Numbers in a row of logits.
     pub width: usize,
+    /// Numbers in a row that stands in for a token; 0 where there are none.
+    pub given: usize,
     pub vocabulary: Arc<V>,
     inbox: Mutex<Inbox>,
     /// Something came into the inbox.
@@ -73,6 +76,7 @@ impl<V: Vocabulary> Engine<V> {
         let shared = Arc::new(Shared {
             config: config.within(&limits),
             width: executable.vocabulary(),
+            given: executable.given(),
             limits,
             vocabulary: tokenizer,
             inbox: Mutex::default(),
@@ -93,8 +97,11 @@ impl<V: Vocabulary> Engine<V> {
     pub fn submit(&self, request: Request) -> Result<Stream, SubmitError> {
         let shared = &self.handle.shared;
         request.validate(shared.width, shared.config.context)?;
+        // What a prompt can have of a step in which all others that run get a token.
+        let step = shared.config.prompt_chunk.min(shared.limits.batch.saturating_sub(shared.config.max_sequences - 1));
+        Beside::validate(&request.given, &request.axes, request.prompt.len(), shared.given, step)?;
         let (sender, stream) = channel();
-        let sequence = Sequence::new(request, sender, &shared.config, &*shared.vocabulary);
+        let sequence = Sequence::new(request, sender, &shared.config, shared.given, &*shared.vocabulary);
         shared.accept(sequence)?;
         Ok(stream)
     }

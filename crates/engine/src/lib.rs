@@ -5,7 +5,7 @@
 //!
 //! How the parts meet:
 //!
-//! - `request`: what may be asked for; checked before anything is done.
+//! - `request`: what may be asked for; checked before anything is done. `given`: rows of images that stand in for tokens.
 //! - `engine`: the handle, and the inbox that it shares with the thread.
 //! - `scheduler`: the thread's loop, and the only owner of everything that follows; no lock is held across a step.
 //! - `sequence`: one request on its way. It has a place in the [`cache`], a [`sampler`], and its text so far (`stop`).
@@ -44,6 +44,7 @@ mod config;
 mod engine;
 mod error;
 mod event;
+mod given;
 mod matcher;
 pub mod request;
 pub mod sampler;
@@ -58,6 +59,7 @@ pub use config::Config;
 pub use engine::Engine;
 pub use error::{EngineError, SubmitError};
 pub use event::{Event, Finish, FinishReason, Logprobs, Timings, Token, TokenLogprob, Usage};
+pub use given::Given;
 pub use request::{Dry, Mirostat, Request, Sampling, Xtc};
 pub use stats::Stats;
 pub use stream::Stream;

@@ -4,6 +4,8 @@
 //! default draws from the model's own distribution.
 
 use crate::SubmitError;
+use crate::given::Given;
+use onebit_plan::AXES;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,11 @@ pub const MAX_LOGPROBS: usize = 100;
 pub struct Request {
     /// Token ids, at least one and fewer than the context holds.
     pub prompt: Vec<u32>,
+    /// Rows that stand in for some of these tokens, in order: images.
+    pub given: Vec<Given>,
+    /// The prompt tokens' positions in time, height, width and beyond, for models whose rotations have several axes; empty where positions
+    /// simply count on. What follows the prompt counts on from the largest.
+    pub axes: Arc<[[u32; AXES]]>,
     /// Most tokens to choose; `None` goes on until the model ends or the context is full. 0 only reads the prompt.
     pub max_tokens: Option<usize>,
     /// How tokens are chosen.
@@ -47,6 +54,8 @@ impl Default for Request {
     fn default() -> Self {
         Self {
             prompt: Vec::new(),
+            given: Vec::new(),
+            axes: Arc::default(),
             max_tokens: None,
             sampling: Sampling::default(),
             stop: Vec::new(),
@@ -180,6 +189,9 @@ impl Default for Mirostat {
 impl Request {
     /// Checks every parameter against its range. `vocabulary` is the number of logits, `context` the tokens of one sequence.
     pub fn validate(&self, vocabulary: usize, context: usize) -> Result<(), SubmitError> {
+        if !self.given.is_empty() && self.prompt_logprobs.is_some() {
+            return Err(invalid("prompt_logprobs", "the tokens of images have no logprobs".into()));
+        }
         if self.prompt.is_empty() {
             return Err(SubmitError::EmptyPrompt);
         }

@@ -20,6 +20,7 @@
 
 use crate::cache::{Cache, Place};
 use crate::engine::Shared;
+use crate::given::StepInputs;
 use crate::sampler::Scratch;
 use crate::sequence::{Sequence, Work};
 use crate::{EngineError, Event, FinishReason, Stats, SubmitError, Vocabulary};
@@ -42,6 +43,7 @@ pub(crate) struct Scheduler<V> {
     /// The step's parts, in the order of its tokens.
     work: Vec<Work>,
     tokens: Vec<u32>,
+    inputs: StepInputs,
     scratch: Scratch,
     stats: Stats,
 }
@@ -73,6 +75,7 @@ impl<V: Vocabulary> Scheduler<V> {
             ended: Vec::new(),
             work: Vec::new(),
             tokens: Vec::new(),
+            inputs: StepInputs::default(),
             scratch: Scratch::default(),
             stats,
             shared,
@@ -166,7 +169,7 @@ impl<V: Vocabulary> Scheduler<V> {
         let Self { cache, shared, running, .. } = self;
         let mut open = |sequence: &Sequence| {
             let reuse = if shared.config.prefix_reuse { sequence.reusable() } else { 0 };
-            let place = cache.open(&sequence.tokens, reuse).ok()?;
+            let place = cache.open(sequence.content(), reuse).ok()?;
             // Each of those that run may soon need a page.
             if cache.free_pages() >= running.len() {
                 return Some(place);
@@ -258,7 +261,32 @@ impl<V: Vocabulary> Scheduler<V> {
             budget -= work.len;
             rows -= work.outputs;
         }
+        self.keep_whole(decoding, budget);
         self.work.retain(|w| w.len > 0);
+    }
+
+    /// Changes the prompts' parts, those from `first` on, so that none cuts an image whose tokens see each other; `spare` tokens are left
+    /// in the step. The oldest gets its image in any case, if need be instead of all others.
+    fn keep_whole(&mut self, first: usize, mut spare: usize) {
+        let Self { running, work, .. } = self;
+        let prompts = &mut work[first..];
+        prompts.sort_unstable_by_key(|work| work.index);
+        let total = spare + prompts.iter().map(|work| work.len).sum::<usize>();
+        for i in 0..prompts.len() {
+            let work = prompts[i];
+            let sequence = &running[work.index];
+            let Some([shorter, longer]) = sequence.whole(work.start, work.len) else { continue };
+            let len = if longer - work.len <= spare { longer } else { shorter };
+            if i == 0 && len == 0 {
+                prompts.iter_mut().for_each(|work| (work.len, work.outputs) = (0, 0));
+                (prompts[0].len, spare) = (longer, total - longer);
+            } else {
+                spare = spare + work.len - len;
+                prompts[i].len = len;
+            }
+            let work = &mut prompts[i];
+            work.outputs = running[work.index].outputs(work.start, work.len);
+        }
     }
 
     /// Computes the batch, and makes tokens and events of its rows.
@@ -272,7 +300,8 @@ impl<V: Vocabulary> Scheduler<V> {
             let (pages, slot) = sequence.place.as_ref().map_or((&[][..], 0), |p| (p.pages(), p.slot()));
             spans.push(Span { len: work.len, start: work.start, pages, slot, outputs: work.outputs });
         }
-        let outcome = attempt(&mut *self.executable, &Batch::text(&self.tokens, &spans));
+        self.inputs.gather(self.work.iter().map(|work| self.running[work.index].part(work)), self.shared.given);
+        let outcome = attempt(&mut *self.executable, &Batch { tokens: &self.tokens, spans: &spans, inputs: self.inputs.inputs() });
         self.stats.steps += 1;
         self.stats.last_batch = self.tokens.len();
         self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
@@ -293,9 +322,10 @@ impl<V: Vocabulary> Scheduler<V> {
             let end = end.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))));
             if shared.config.prefix_reuse
                 && !matches!(end, Some(Event::Failed(_)))
-                && let Some(place) = &mut sequence.place
+                && let Some(mut place) = sequence.place.take()
             {
-                self.cache.publish(place, &sequence.tokens);
+                self.cache.publish(&mut place, sequence.content());
+                sequence.place = Some(place);
             }
             ends.extend(end.map(|event| (work.index, event)));
             let chosen = sequence.tokens.len() - known;

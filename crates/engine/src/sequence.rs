@@ -1,10 +1,12 @@
 //! One request on its way: its tokens, its place in the caches, and what turns rows of logits into its events.
 
-use crate::cache::Place;
+use crate::cache::{Content, Place};
+use crate::given::Beside;
 use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
 use crate::stream::Sender;
 use crate::{Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Timings, Token, Usage, Vocabulary};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,8 @@ pub(crate) struct Sequence {
     pub tokens: Vec<u32>,
     /// How many of them are the prompt.
     prompt: usize,
+    /// What they have besides ids.
+    beside: Option<Beside>,
     /// How many there may be.
     end: usize,
     /// Where they are in the caches, while it runs. Without one, all have to be computed (again).
@@ -58,13 +62,14 @@ pub(crate) struct Work {
 }
 
 impl Sequence {
-    pub(crate) fn new<V: Vocabulary>(request: Request, sender: Sender, config: &Config, vocabulary: &V) -> Self {
+    pub(crate) fn new<V: Vocabulary>(request: Request, sender: Sender, config: &Config, given: usize, vocabulary: &V) -> Self {
         let forbidden = if request.ignore_eos { vocabulary.ends() } else { &[] };
         let sampler = Sampler::new(&request.sampling, forbidden, &request.prompt, vocabulary);
         let prompt = request.prompt.len();
         Self {
             order: 0,
             prompt,
+            beside: Beside::new(request.given, request.axes, given),
             end: prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context),
             place: None,
             suspect: None,
@@ -82,6 +87,23 @@ impl Sequence {
             first: None,
             timeout: request.timeout.or(config.timeout),
         }
+    }
+
+    /// What it is made of, for the cache.
+    pub(crate) fn content(&self) -> Content<'_> {
+        Content { tokens: &self.tokens, beside: self.beside.as_ref() }
+    }
+
+    /// What tokens of it have besides ids, for a step.
+    pub(crate) fn part(&self, work: &Work) -> (Option<&Beside>, usize, Range<usize>) {
+        (self.beside.as_ref(), self.prompt, work.start..work.start + work.len)
+    }
+
+    /// How many tokens from `start` on make a part that leaves together what has to be in one step: those before, and those with the image
+    /// that `len` of them would cut.
+    pub(crate) fn whole(&self, start: usize, len: usize) -> Option<[usize; 2]> {
+        let [before, behind] = self.beside.as_ref()?.cut(start + len)?;
+        Some([before.saturating_sub(start), behind - start])
     }
 
     /// Tokens in the caches.

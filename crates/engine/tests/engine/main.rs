@@ -4,6 +4,7 @@
 
 mod caches;
 mod faults;
+mod images;
 mod limits;
 mod output;
 mod schedule;

@@ -3,12 +3,14 @@
 
 use onebit_engine::sampler::{Sampler, Scratch};
 use onebit_engine::{Event, Finish, Request, Stream, Vocabulary};
-use onebit_plan::{ActivationKind, Batch, BatchForm, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{AXES, ActivationKind, Batch, BatchForm, DeviceError, Executable, KvType, Limits};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Ids: 0 ends, 1 is special, then letters, pieces of characters, and whole words.
 pub(crate) const WIDTH: usize = 48;
+/// Numbers in a row that stands in for a token.
+pub(crate) const GIVEN: usize = 2;
 pub(crate) const END: u32 = 0;
 pub(crate) const SPECIAL: u32 = 1;
 
@@ -65,6 +67,21 @@ fn fold(hash: u64, token: u32) -> u64 {
 
 fn logit(hash: u64, id: usize) -> f32 {
     (mix(hash ^ ((id as u64 + 1) << 32)) >> 40) as f32 * (8.0 / (1u64 << 24) as f32) - 4.0
+}
+
+/// What stands for a token of a batch in the toy's caches: its id, mixed with what it has besides, where that is not as in text.
+fn seen(batch: &Batch<'_>, token: usize, position: usize) -> u32 {
+    let inputs = &batch.inputs;
+    let axes = inputs.axes.get(token).copied().unwrap_or([position as u32; AXES]);
+    let group = inputs.group(token).filter(|[first, end]| end - first > 1);
+    stand_in(batch.tokens[token], inputs.row(token, GIVEN), axes.map(|axis| axis.wrapping_sub(position as u32)), group)
+}
+
+/// The same from its parts; `shift` is how far the position on each axis is from that in the sequence.
+pub(crate) fn stand_in(id: u32, row: Option<&[f32]>, shift: [u32; AXES], group: Option<[u32; 2]>) -> u32 {
+    let row = row.into_iter().flatten().map(|x| x.to_bits());
+    let parts = row.chain(shift.into_iter().filter(|shift| *shift != 0)).chain(group.into_iter().flatten());
+    parts.fold(id, |seen, part| fold(u64::from(seen), part >> 1 ^ part & 1) as u32 >> 1)
 }
 
 /// The logits that follow a sequence.
@@ -212,6 +229,10 @@ impl Executable for Toy {
         WIDTH
     }
 
+    fn given(&self) -> usize {
+        GIVEN
+    }
+
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
         self.world.with(|c| c.steps.push(batch.spans.iter().map(|s| (s.start, s.len, s.outputs)).collect()));
         self.world.wait_for(|c| c.permits != Some(0));
@@ -221,7 +242,7 @@ impl Executable for Toy {
         });
         std::thread::sleep(delay);
         let mut wrong = Vec::new();
-        if let Err(error) = batch.check(&self.limits, &BatchForm::text(WIDTH)) {
+        if let Err(error) = batch.check(&self.limits, &BatchForm { given: GIVEN, ..BatchForm::text(WIDTH) }) {
             wrong.push(error.to_string());
         }
         self.logits.clear();
@@ -235,7 +256,7 @@ impl Executable for Toy {
             if paged != Some(hash) {
                 wrong.push(format!("pages {:?} hold {before:?}, which is not what slot {} has seen", span.pages, span.slot));
             }
-            let tokens = &batch.tokens[at..at + span.len];
+            let tokens: Vec<u32> = (0..span.len).map(|i| seen(batch, at + i, span.start + i)).collect();
             at += span.len;
             let mut hash = hash;
             for (i, token) in tokens.iter().enumerate() {
