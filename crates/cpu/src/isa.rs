@@ -11,11 +11,13 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, VL, DQ and VNNI.
     Avx512,
+    /// Tiles of int8 (AMX), which the system lets this process use.
+    Amx,
 }
 
 impl Level {
     /// All levels, lowest first.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Amx];
 
     /// The name that `ONEBIT_ISA` knows.
     pub const fn name(self) -> &'static str {
@@ -23,6 +25,7 @@ impl Level {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Amx => "amx",
         }
     }
 }
@@ -41,14 +44,14 @@ pub struct Isa {
 }
 
 impl Isa {
-    /// The best that the machine has; the environment's `ONEBIT_ISA` (`scalar`, `avx2`, `avx512`) can lower it, never raise it.
+    /// The best that the machine has; the environment's `ONEBIT_ISA` (`scalar`, `avx2`, `avx512`, `amx`) can lower it, never raise it.
     pub fn detect() -> Self {
         let best = Self { level: machine() };
         let Some(wish) = std::env::var_os("ONEBIT_ISA") else { return best };
         match Level::ALL.into_iter().find(|l| wish.eq_ignore_ascii_case(l.name())) {
             Some(level) => best.at_most(level),
             None => {
-                tracing::warn!("ONEBIT_ISA={} is none of scalar, avx2, avx512; using {}", wish.display(), best.level);
+                tracing::warn!("ONEBIT_ISA={} is none of scalar, avx2, avx512, amx; using {}", wish.display(), best.level);
                 best
             }
         }
@@ -76,10 +79,31 @@ fn machine() -> Level {
         }
         if has!("avx2", "fma", "f16c") {
             let wide = has!("avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni");
-            return if wide { Level::Avx512 } else { Level::Avx2 };
+            return match wide {
+                // Tests multiply tiles by their definition where there is no unit for it.
+                true if has_tiles() || cfg!(test) => Level::Amx,
+                true => Level::Avx512,
+                false => Level::Avx2,
+            };
         }
     }
     Level::Scalar
+}
+
+/// Whether tiles of int8 can be multiplied: the processor has AMX, and the system lets this process use it, which is asked for
+/// here (Linux, Documentation/arch/x86/xstate.rst).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_tiles() -> bool {
+    use std::{arch::x86_64::__cpuid_count, sync::LazyLock};
+    /// `ARCH_REQ_XCOMP_PERM`, for the state component of tile data.
+    const REQUEST: [libc::c_long; 2] = [0x1023, 18];
+    static THERE: LazyLock<bool> = LazyLock::new(|| {
+        // Leaf 7: bits 24 and 25 of EDX are AMX-TILE and AMX-INT8.
+        let there = __cpuid_count(0, 0).eax >= 7 && __cpuid_count(7, 0).edx >> 24 & 3 == 3;
+        // SAFETY: the call changes nothing but the permission.
+        there && cfg!(target_os = "linux") && unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST[0], REQUEST[1]) } == 0
+    });
+    *THERE
 }
 
 #[cfg(test)]

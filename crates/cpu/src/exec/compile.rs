@@ -665,7 +665,7 @@ fn wrong_state(op: &Op) -> DeviceError {
 }
 
 /// Bytes of the buffers for columns that the plan's products share, at most.
-pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
+pub(crate) fn column_bytes(plan: &Plan, limits: &Limits, isa: Isa) -> usize {
     let mut widths: Vec<(usize, bool)> = plan
         .ops
         .iter()
@@ -678,7 +678,8 @@ pub(crate) fn column_bytes(plan: &Plan, limits: &Limits) -> usize {
         .collect();
     widths.sort_unstable();
     widths.dedup();
+    let value = Activations::value_bytes(isa);
     let bytes =
-        |(width, outputs): &(usize, bool)| width.saturating_mul(4).saturating_mul(if *outputs { limits.outputs } else { limits.batch });
+        |(width, outputs): &(usize, bool)| width.saturating_mul(value).saturating_mul(if *outputs { limits.outputs } else { limits.batch });
     widths.iter().map(bytes).fold(0, usize::saturating_add)
 }

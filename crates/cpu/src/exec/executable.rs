@@ -36,7 +36,7 @@ pub(crate) fn memory(host: &Host, model: &Model, limits: &Limits) -> Memory {
     let (kv, slots) = States::bytes(plan, limits);
     let scratch = [
         compile::layout(plan, &nodes).bytes(plan, limits),
-        compile::column_bytes(plan, limits),
+        compile::column_bytes(plan, limits, host.isa),
         compile::attention_sizes(plan, limits).map_or(0, |s| s.bytes(host.pool.threads())),
         compile::expert_sizes(plan, limits).iter().map(|s| s.bytes()).fold(0, usize::saturating_add),
         compile::chosen_linear_bytes(plan, limits),

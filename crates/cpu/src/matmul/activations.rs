@@ -1,5 +1,7 @@
 //! The other operand of a product: columns, one for each token.
 
+#[cfg(target_arch = "x86_64")]
+use super::amx::Sixteen;
 use super::{codes::BLOCK, memory::Memory};
 use crate::isa::{Isa, Level};
 use onebit_plan::{ActivationKind, DeviceError};
@@ -32,6 +34,9 @@ pub(super) struct Block<const PLANES: usize> {
 /// What a step of the higher plane is worth in steps of the lower one: as many numbers as a code has, so that every
 /// number up to `127 * BASE` has two codes from -127 to 127.
 pub(super) const BASE: i32 = 254;
+
+/// Columns that are stored together for tiles.
+pub(super) const COLUMNS: usize = 16;
 
 /// Below this, the largest number over the magnitude could overflow.
 const TINY: f32 = 1e-30;
@@ -92,6 +97,8 @@ pub struct Activations {
     /// Bytes from one column to the next.
     stride: usize,
     memory: Memory,
+    /// The same once more as `Sixteen`s, whole columns of them one after the other, where tiles are multiplied.
+    tiles: Option<Memory>,
 }
 
 impl Activations {
@@ -108,7 +115,12 @@ impl Activations {
         let stride = lines * 64;
         let what = || format!("activations of {columns} tokens, {width} wide");
         let memory = Memory::zeroed(columns.saturating_mul(stride), what)?;
-        Ok(Self { kind, isa, columns, width, stride, memory })
+        let tiles = match sixteen_bytes(kind) {
+            0 => None,
+            _ if isa.level() < Level::Amx => None,
+            bytes => Some(Memory::zeroed((columns.div_ceil(COLUMNS) * blocks).saturating_mul(bytes), what)?),
+        };
+        Ok(Self { kind, isa, columns, width, stride, memory, tiles })
     }
     /// The kind of columns.
     pub fn kind(&self) -> ActivationKind {
@@ -124,7 +136,12 @@ impl Activations {
     }
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        self.memory.len()
+        self.memory.len() + self.tiles.as_ref().map_or(0, Memory::len)
+    }
+    /// At most so many bytes are taken for a value.
+    pub(crate) fn value_bytes(isa: Isa) -> usize {
+        let tiles = if isa.level() < Level::Amx { 0 } else { sixteen_bytes(ActivationKind::Int16).div_ceil(COLUMNS * BLOCK) };
+        size_of::<f32>() + tiles
     }
     /// Bytes from one column to the next.
     pub(super) fn stride(&self) -> usize {
@@ -142,6 +159,15 @@ impl Activations {
         assert!(column < self.columns, "column {column} of {}", self.columns);
         // SAFETY: within the memory, as `column < columns`.
         unsafe { self.memory.as_ptr().add(column * self.stride) }
+    }
+    /// Columns from `column` on, a multiple of 16, as `Sixteen`s.
+    pub(super) fn tiles(&self, column: usize) -> *mut u8 {
+        assert!(column < self.columns && column.is_multiple_of(COLUMNS), "column {column} of {}", self.columns);
+        let offset = column / COLUMNS * self.width.div_ceil(BLOCK) * sixteen_bytes(self.kind);
+        let tiles = self.tiles.as_ref().map_or(std::ptr::null_mut(), Memory::as_ptr);
+        assert!(!tiles.is_null(), "columns are not stored for tiles");
+        // SAFETY: within the memory, as `column < columns`.
+        unsafe { tiles.add(offset) }
     }
     /// Sets a column to `x`.
     pub fn set(&mut self, column: usize, x: &[f32]) {
@@ -168,18 +194,45 @@ impl Activations {
             // SAFETY: the column has room for `width` f32, and nobody else uses these now. What lies beyond `width` stays zero.
             ActivationKind::F32 => unsafe { p.cast::<f32>().add(start).copy_from_nonoverlapping(x.as_ptr(), x.len()) },
             // SAFETY: as above, with one block for each 32 values; every bit pattern is a block.
-            ActivationKind::Int8 => unsafe { quantize::<1>(self.isa, p, start, x) },
+            ActivationKind::Int8 => unsafe { self.quantize::<1>(column, start, x) },
             // SAFETY: as above.
-            ActivationKind::Int16 => unsafe { quantize::<2>(self.isa, p, start, x) },
+            ActivationKind::Int16 => unsafe { self.quantize::<2>(column, start, x) },
         }
+    }
+    /// Quantizes the values of a column from `start` on.
+    ///
+    /// # Safety
+    /// Columns have the kind of so many planes, and nobody else uses these values now.
+    unsafe fn quantize<const PLANES: usize>(&self, column: usize, start: usize, x: &[f32]) {
+        // SAFETY: the caller's promise; a column has a block for each 32 values.
+        let blocks = unsafe { quantize::<PLANES>(self.isa, self.column(column), start, x) };
+        #[cfg(target_arch = "x86_64")]
+        if self.tiles.is_some() {
+            let first = self.tiles(column / COLUMNS * COLUMNS).cast::<Sixteen<PLANES>>();
+            // SAFETY: as above.
+            unsafe { Sixteen::put(first.add(start / BLOCK), column % COLUMNS, blocks) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = blocks;
     }
 }
 
-/// Quantizes values `start..` of the column at `p`.
+/// Bytes of 16 columns' block as a `Sixteen`.
+fn sixteen_bytes(kind: ActivationKind) -> usize {
+    match kind {
+        #[cfg(target_arch = "x86_64")]
+        ActivationKind::Int8 => size_of::<Sixteen<1>>(),
+        #[cfg(target_arch = "x86_64")]
+        ActivationKind::Int16 => size_of::<Sixteen<2>>(),
+        _ => 0,
+    }
+}
+
+/// Quantizes values `start..` of the column at `p`; their blocks.
 ///
 /// # Safety
-/// The column has room for the blocks, and nobody else uses them now.
-unsafe fn quantize<const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &[f32]) {
+/// The column has room for the blocks, and nobody else uses them while the result lives.
+unsafe fn quantize<'a, const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &[f32]) -> &'a [Block<PLANES>] {
     let (whole, rest) = x.as_chunks::<BLOCK>();
     // SAFETY: the caller's promise.
     let out = unsafe { std::slice::from_raw_parts_mut(p.cast::<Block<PLANES>>().add(start / BLOCK), x.len().div_ceil(BLOCK)) };
@@ -187,7 +240,7 @@ unsafe fn quantize<const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &
     match isa.level() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `Isa` stands for the instructions being there.
-        Level::Avx2 | Level::Avx512 => unsafe { super::avx2::quantize(whole, blocks) },
+        Level::Avx2 | Level::Avx512 | Level::Amx => unsafe { super::avx2::quantize(whole, blocks) },
         _ => whole.iter().zip(blocks).for_each(|(x, out)| *out = Block::quantize(x)),
     }
     if let Some(last) = last.first_mut() {
@@ -195,4 +248,5 @@ unsafe fn quantize<const PLANES: usize>(isa: Isa, p: *mut u8, start: usize, x: &
         padded[..rest.len()].copy_from_slice(rest);
         *last = Block::quantize(&padded);
     }
+    out
 }

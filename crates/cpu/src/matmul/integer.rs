@@ -22,6 +22,9 @@ use std::marker::PhantomData;
 pub(super) struct Integer<C, K, const PLANES: usize>(PhantomData<(C, K)>);
 
 impl<C: Codes, K: Scales, const PLANES: usize> Kernel for Integer<C, K, PLANES> {
+    #[cfg(target_arch = "x86_64")]
+    const WIDE: &'static [(usize, super::kernel::Tile)] = super::amx::Wide::<C, K, PLANES>::TILES;
+
     #[inline(always)]
     unsafe fn columns<S: Simd, const N: usize>(panel: Panel, x: [*const u8; N]) -> [[S::Floats; 2]; N] {
         // SAFETY: the caller's promise: the panel holds `blocks` blocks of `C` and the plane of `K` after them, columns hold

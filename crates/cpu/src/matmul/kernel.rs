@@ -49,6 +49,9 @@ impl Panel {
 
 /// The product of one panel with a few columns.
 pub(super) trait Kernel: 'static {
+    /// Tiles for many columns at once, widest first, where the processor multiplies tiles.
+    const WIDE: &'static [(usize, Tile)] = &[];
+
     /// The 16 sums for each of `N` columns, in [`Simd::PARTS`] registers. What a column gives does not depend on `N`.
     ///
     /// # Safety
@@ -103,9 +106,9 @@ pub(super) struct Task {
     pub(super) geometry: Geometry,
     /// Which rows; begins with a panel.
     pub(super) rows: Range<usize>,
-    /// The first column.
+    /// The first column; for wide tiles, the first that is stored for them.
     pub(super) x: *const u8,
-    /// Bytes to the next.
+    /// Bytes to the next; columns that are stored for wide tiles follow each other.
     pub(super) x_stride: usize,
     /// The first column's result for row 0.
     pub(super) y: *mut f32,
@@ -176,41 +179,53 @@ entry!(avx512_tile, avx512_decode, Avx512, target_feature(enable = "avx2,fma,f16
 /// What runs the products of one form on one instruction set.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels {
+    /// [`Kernel::WIDE`], if there is the unit for it.
+    pub(super) wide: &'static [(usize, Tile)],
     /// Numbers of columns, widest first, the last being 1.
     pub(super) tiles: &'static [(usize, Tile)],
     /// Decodes a row.
     pub(super) decode: DecodeRow,
 }
 
+/// The kernel's wide tiles, where the processor multiplies tiles.
+fn wide<K: Kernel>(isa: Isa) -> &'static [(usize, Tile)] {
+    if isa.level() >= Level::Amx { K::WIDE } else { &[] }
+}
+
 impl Kernels {
     /// Those of kernel `K` over weights that `D` decodes, for at most four columns at a time: for kernels whose loops over
     /// eight are too long for the compiler to keep sums in registers.
     pub(super) fn four<K: Kernel, D: Decode>(isa: Isa) -> Self {
+        let wide = wide::<K>(isa);
         match isa.level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self {
+            Level::Avx512 | Level::Amx => Self {
+                wide,
                 tiles: const { &[(4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
                 decode: avx512_decode::<D>,
             },
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self { tiles: const { &[(4, avx2_tile::<K, 4>), (1, avx2_tile::<K, 1>)] }, decode: avx2_decode::<D> },
-            _ => Self { tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
+            Level::Avx2 => Self { wide, tiles: const { &[(4, avx2_tile::<K, 4>), (1, avx2_tile::<K, 1>)] }, decode: avx2_decode::<D> },
+            _ => Self { wide, tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
         }
     }
     /// Those of kernel `K` over weights that `D` decodes.
     pub(super) fn new<K: Kernel, D: Decode>(isa: Isa) -> Self {
+        let wide = wide::<K>(isa);
         match isa.level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Self {
+            Level::Avx512 | Level::Amx => Self {
+                wide,
                 tiles: const { &[(8, avx512_tile::<K, 8>), (4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
                 decode: avx512_decode::<D>,
             },
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Self {
+                wide,
                 tiles: const { &[(4, avx2_tile::<K, 4>), (2, avx2_tile::<K, 2>), (1, avx2_tile::<K, 1>)] },
                 decode: avx2_decode::<D>,
             },
-            _ => Self { tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
+            _ => Self { wide, tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
         }
     }
 }

@@ -6,10 +6,12 @@
 //! it with its part of the rows; nothing is allocated and no thread waits.
 //!
 //! Kernels (`integer`, `dense`) are written over the vector operations of `simd`, which `scalar`, `avx2` and `avx512`
-//! implement. All give the same bits, and what a (row, column) gives depends on neither the number of columns nor the
+//! implement; where the processor multiplies tiles, `amx` takes sixteen columns and more. All give the same bits, and what a (row, column) gives depends on neither the number of columns nor the
 //! division among threads. A weight type without a form of its own takes the smallest general form that holds it (`form`).
 
 mod activations;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -121,13 +123,15 @@ pub fn matmul(matrix: &Matrix, x: &Activations, columns: Range<usize>, rows: Ran
     while row < rows.end {
         let end = (row + chunk).min(rows.end);
         let mut column = columns.start;
-        for (width, tile) in matrix.kernels.tiles {
-            while columns.end - column >= *width {
+        let wide = matrix.kernels.wide.iter().map(|tile| (tile, true));
+        for ((width, tile), wide) in wide.chain(matrix.kernels.tiles.iter().map(|tile| (tile, false))) {
+            // Wide tiles begin where columns are stored for them.
+            while columns.end - column >= *width && (!wide || column.is_multiple_of(*width)) {
                 let task = Task {
                     start: matrix.memory.as_ptr(),
                     geometry: matrix.geometry,
                     rows: row..end,
-                    x: x.column(column),
+                    x: if wide { x.tiles(column) } else { x.column(column) },
                     x_stride: x.stride(),
                     // SAFETY: the column lies within the buffer.
                     y: unsafe { y.start.add(column * y.stride) },

@@ -9,6 +9,7 @@ use half::f16;
 use onebit_quants::Codes as Split;
 
 /// Scales (and offsets) of a block's 16 rows, or of a part of them: for the whole block, or for its two halves.
+#[derive(Clone, Copy)]
 pub(super) struct Affine<S: Simd> {
     /// `w = scale * code + offset`, first half.
     pub(super) scale: [S::Floats; 2],

@@ -125,7 +125,7 @@ pub(crate) fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Out {
     match isa.level() {
         // SAFETY: an `Isa` has a level only where the machine has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { avx512::run(kernel) },
+        Level::Avx512 | Level::Amx => unsafe { avx512::run(kernel) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2::run(kernel) },
