@@ -327,27 +327,35 @@ impl Checker {
         Ok(())
     }
 
-    /// Looks at the registers that an instruction reads.
-    pub(crate) fn registers_read(&self, wave: &Wave, uses: &Uses) -> Result<(), Found> {
-        let Some(written) = self.registers.get(&wave.global).filter(|_| self.checks.registers) else { return Ok(()) };
+    /// Looks at the registers that an instruction reads: gives for its low and high results the lanes in which they are defined.
+    ///
+    /// Compilers read registers that nothing wrote where the result does not matter, so that arithmetic on them only makes its result
+    /// undefined. What decides (addresses, stored data, comparisons, values that become scalars) has to be defined.
+    pub(crate) fn registers_read(&self, wave: &Wave, uses: &Uses) -> Result<[u32; 2], Found> {
+        let Some(written) = self.registers.get(&wave.global).filter(|_| self.checks.registers) else { return Ok([u32::MAX; 2]) };
         let found = |lanes, detail| Err(Found { kind: Kind::Uninitialized, lanes, address: 0, detail });
-        for register in uses.vectors_read() {
+        let mut defined = [u32::MAX; 2];
+        for (register, high_only) in uses.vectors_read() {
             let missing = wave.exec() & !written.lanes[register];
-            if missing != 0 {
-                return found(missing, format!("v{register} was not written in these lanes"));
+            if missing != 0 && uses.decides {
+                return found(missing, format!("v{register} is undefined in these lanes"));
             }
+            defined[1] &= !missing;
+            defined[0] &= if high_only { u32::MAX } else { !missing };
         }
         match uses.scalars_read().find(|&r| !written.scalars[r]) {
             Some(register) => found(0, format!("s{register} was not written")),
-            None => Ok(()),
+            None => Ok(defined),
         }
     }
 
-    /// Notes the registers that an instruction has written in the lanes of `exec`.
-    pub(crate) fn registers_written(&mut self, wave: u32, uses: &Uses, exec: u32) {
+    /// Notes the registers that an instruction has written in the lanes of `exec`, and where they are defined.
+    pub(crate) fn registers_written(&mut self, wave: u32, uses: &Uses, exec: u32, defined: [u32; 2]) {
         if let Some(written) = self.registers.get_mut(&wave) {
-            for register in uses.vectors_written() {
-                written.lanes[register] |= if uses.all_lanes { u32::MAX } else { exec };
+            let lanes = if uses.all_lanes { u32::MAX } else { exec };
+            for (register, high) in uses.vectors_written() {
+                let defined = if uses.keeps_definedness { defined[usize::from(high)] } else { u32::MAX };
+                written.lanes[register] = written.lanes[register] & !lanes | lanes & defined;
             }
             for register in uses.scalars_written() {
                 written.scalars[register] = true;

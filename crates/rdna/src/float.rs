@@ -95,6 +95,33 @@ macro_rules! directed {
     }};
 }
 
+/// A number of the sign of `a * b + c - near`, where `near` is the sum rounded to nearest. Scaled so that no product underflows.
+fn missing_of_sum(a: f64, b: f64, c: f64, near: f64) -> f64 {
+    const TINY: f64 = f64::from_bits((1023 - 900) << 52);
+    let up = |x: f64, n: i32| ldexp64(x, n);
+    let product = a * b;
+    if !(a.is_finite() && b.is_finite() && c.is_finite()) || a == 0.0 || b == 0.0 {
+        return 0.0;
+    }
+    if near.is_infinite() {
+        return -near;
+    }
+    let (a, b, c, near) = if product.abs() > 1.0 / TINY {
+        // Only the sign of a small addend matters.
+        (up(a, -600), b, if up(c, -600) == 0.0 { c } else { up(c, -600) }, up(near, -600))
+    } else if product.abs() >= TINY {
+        (a, b, c, near)
+    } else if c.abs() > 1e-90 {
+        return if (a > 0.0) == (b > 0.0) { 1.0 } else { -1.0 };
+    } else {
+        (up(a, 600), up(b, 600), up(c, 1200), up(near, 1200))
+    };
+    let product = a * b;
+    let low = a.mul_add(b, -product);
+    let (high, middle) = two_sum(product, c);
+    ((high - near) + middle) + low
+}
+
 /// The exact zero of a sum of opposite terms: negative when rounding down.
 fn zero_sum(s: f64, a: f64, b: f64, round: Round) -> f64 {
     if s == 0.0 && a.is_sign_negative() != b.is_sign_negative() && round == Round::Down { -0.0 } else { s }
@@ -133,7 +160,8 @@ impl Round {
         }
     }
 
-    fn sum(self, a: f64, b: f64) -> f64 {
+    /// The sum of two f64, rounded to odd.
+    pub(crate) fn sum(self, a: f64, b: f64) -> f64 {
         let (s, error) = two_sum(a, b);
         zero_sum(odd_f64(s, error), a, b, self)
     }
@@ -152,20 +180,26 @@ impl Round {
 
     pub(crate) fn add64(self, a: f64, b: f64) -> f64 {
         let (s, error) = two_sum(a, b);
-        self.corrected(zero_sum(s, a, b, self), error)
+        let missing = if s.is_infinite() && a.is_finite() && b.is_finite() { -s } else { error };
+        self.corrected(zero_sum(s, a, b, self), missing)
     }
 
     pub(crate) fn mul64(self, a: f64, b: f64) -> f64 {
-        let product = a * b;
-        self.corrected(product, a.mul_add(b, -product))
+        self.corrected(a * b, missing_of_sum(a, b, 0.0, a * b))
     }
 
     pub(crate) fn fma64(self, a: f64, b: f64, c: f64) -> f64 {
-        let result = a.mul_add(b, c);
-        let product = a * b;
-        let low = a.mul_add(b, -product);
-        let (high, middle) = two_sum(product, c);
-        self.corrected(zero_sum(result, product, c, self), ((high - result) + middle) + low)
+        let near = a.mul_add(b, c);
+        // A product that underflows to zero is none.
+        let exact = a * b != 0.0 || a == 0.0 || b == 0.0;
+        let near = if exact { zero_sum(near, a * b, c, self) } else { near };
+        self.corrected(near, missing_of_sum(a, b, c, near))
+    }
+
+    /// x * 2^n.
+    pub(crate) fn scale64(self, x: f64, n: i32) -> f64 {
+        let near = ldexp64(x, n);
+        self.corrected(near, x - ldexp64(near, -n.clamp(-2200, 2200)))
     }
 
     /// `near` moved to its neighbour if the mode wants that, given the sign of what is missing.

@@ -531,12 +531,14 @@ impl Run<'_> {
             counts.lanes[at] += u64::from(mask.count_ones());
             executed += 1;
             exec.clock += 1;
-            if let Some(Err(found)) = exec.checker.as_deref().map(|c| c.registers_read(exec.wave, &code.uses)) {
-                return (exec.fail(&code.inst, found.kind, found.lanes, None, found.detail), executed);
-            }
+            let defined = match exec.checker.as_deref().map(|c| c.registers_read(exec.wave, &code.uses)) {
+                Some(Err(found)) => return (exec.fail(&code.inst, found.kind, found.lanes, None, found.detail), executed),
+                Some(Ok(defined)) => defined,
+                None => [u32::MAX; 2],
+            };
             let flow = (code.step)(exec, &code.inst);
             if let Some(checker) = exec.checker.as_deref_mut() {
-                checker.registers_written(exec.wave.global, &code.uses, mask);
+                checker.registers_written(exec.wave.global, &code.uses, mask, defined);
             }
             if self.options.trace {
                 crate::trace::show(exec.wave, code);

@@ -36,9 +36,9 @@ struct RunArgs {
     file: PathBuf,
     /// The kernel
     kernel: String,
-    /// The kernel's arguments in order: 7u32, -3i32, 7u64, 1.5f32, 1.5f64; BYTES@zero and BYTES@rand are buffers, @FILE one with the
-    /// file's contents; a file after > gets a buffer's contents afterwards: 4096@zero>out.bin
-    #[arg(long, num_args = 0.., allow_hyphen_values = true, value_name = "ARG")]
+    /// The kernel's arguments in order: u32:7, i32:-3, u64:7, f32:1.5, f64:-1.5; 64@zero and 64@rand are buffers of 64 bytes, @FILE one
+    /// with the file's contents; a file after > gets a buffer's contents afterwards: 4096@zero>out.bin
+    #[arg(long, num_args = 0.., value_name = "ARG")]
     args: Vec<String>,
     /// Workgroups: X, X,Y or X,Y,Z
     #[arg(long, default_value = "1", value_parser = dimensions)]
@@ -83,7 +83,7 @@ type Buffer = (u64, usize, Option<PathBuf>);
 fn argument(device: &mut Device, text: &str, buffers: &mut Vec<Buffer>) -> Result<Arg, Box<dyn Error>> {
     let wrong = || {
         format!(
-            "argument {text:?}: wanted a number with its type (7u32, -3i32, 7u64, 1.5f32, 1.5f64) or a buffer (64@zero, 64@rand, @FILE)"
+            "argument {text:?}: wanted a number with its type (u32:7, i32:-3, u64:7, f32:1.5, f64:-1.5) or a buffer (64@zero, 64@rand, @FILE)"
         )
     };
     if let Some((bytes, rest)) = text.split_once('@') {
@@ -98,8 +98,7 @@ fn argument(device: &mut Device, text: &str, buffers: &mut Vec<Buffer>) -> Resul
         buffers.push((address, contents.len(), output));
         return Ok(Arg::Pointer(address));
     }
-    let at = text.len().checked_sub(3).filter(|&at| text.is_char_boundary(at)).ok_or_else(wrong)?;
-    let (number, kind) = text.split_at(at);
+    let (kind, number) = text.split_once(':').ok_or_else(wrong)?;
     Ok(match kind {
         "u32" => Arg::U32(number.parse().map_err(|_| wrong())?),
         "i32" => Arg::U32(number.parse::<i32>().map_err(|_| wrong())? as u32),

@@ -17,6 +17,12 @@ pub(crate) struct Uses {
     scalar_writes: Registers,
     /// Writes lanes whether they are active or not.
     pub(crate) all_lanes: bool,
+    /// Undefined sources would change more than the result.
+    pub(crate) decides: bool,
+    /// The result is undefined where a source is.
+    pub(crate) keeps_definedness: bool,
+    /// The low half of a result does not depend on the high half of the last source.
+    low_from_low: bool,
 }
 
 fn each(registers: &Registers, limit: usize) -> impl Iterator<Item = usize> + '_ {
@@ -24,12 +30,16 @@ fn each(registers: &Registers, limit: usize) -> impl Iterator<Item = usize> + '_
 }
 
 impl Uses {
-    pub(crate) fn vectors_read(&self) -> impl Iterator<Item = usize> + '_ {
-        each(&self.vector_reads, 256)
+    /// Registers, and whether only the high half of the result depends on them.
+    pub(crate) fn vectors_read(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        let last = self.vector_reads.last().filter(|_| self.low_from_low).map(|&(first, _)| usize::from(first) + 1);
+        each(&self.vector_reads, 256).map(move |register| (register, last == Some(register)))
     }
 
-    pub(crate) fn vectors_written(&self) -> impl Iterator<Item = usize> + '_ {
-        each(&self.vector_writes, 256)
+    /// Registers, and whether they are beyond the first.
+    pub(crate) fn vectors_written(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        let first = self.vector_writes.first().map_or(0, |&(first, _)| usize::from(first));
+        each(&self.vector_writes, 256).map(move |register| (register, register != first))
     }
 
     pub(crate) fn scalars_read(&self) -> impl Iterator<Item = usize> + '_ {
@@ -99,6 +109,9 @@ impl Uses {
 
     fn vector(&mut self, inst: &Inst) {
         let name = inst.op.name;
+        self.decides = inst.op.dst == Some(Ty::Mask) || inst.op.is(flag::SGPR_DST);
+        self.keeps_definedness = true;
+        self.low_from_low = matches!(name, "v_mad_u64_u32" | "v_mad_i64_i32" | "v_lshlrev_b64");
         // These read lanes that are not active, or registers that M0 selects.
         let other_lanes =
             name.starts_with("v_permlane") || name.contains("lane_b32") || name.contains("readfirstlane") || name.contains("rel");
@@ -128,6 +141,7 @@ impl Uses {
     }
 
     fn local(&mut self, inst: &Inst) {
+        self.decides = true;
         let addressed = !name_without_address(inst.op.name);
         if addressed {
             self.source(inst.src[0], 1);
@@ -141,6 +155,7 @@ impl Uses {
     }
 
     fn lanes(&mut self, inst: &Inst) {
+        self.decides = true;
         let scalar = u16::from(inst.saddr) != operand::NULL;
         if !inst.op.name.contains("addtid") && inst.vaddr {
             self.source(inst.src[0], if scalar || inst.encoding == Encoding::Scratch { 1 } else { 2 });

@@ -95,6 +95,11 @@ impl Env {
         }
     }
 
+    /// A sum of two f64 rounded to f16, once.
+    pub(crate) fn sum16(&self, a: f64, b: f64) -> f32 {
+        self.f16(self.round16.sum(a, b))
+    }
+
     /// An f64 rounded to f16, as the f32 that the tables hold f16 in.
     pub(crate) fn f16(&self, x: f64) -> f32 {
         float::from_f16(self.round16.to_f16(x))

@@ -216,12 +216,12 @@ pub(super) fn sop2() -> Vec<Op> {
         0x46 s_fmamk_f32[K_SECOND]: f32(a: f32, b: f32) => s.env.round32.fma32(a, f32::from_bits(s.old as u32), b);
         0x47 s_fmac_f32: f32(a: f32, b: f32) => s.env.round32.fma32(a, b, f32::from_bits(s.old as u32));
         0x48 s_cvt_pk_rtz_f16_f32: u32(a: f32, b: f32) => vop2::pack_rtz(a, b);
-        0x49 s_add_f16: F16(a: F16, b: F16) => s.env.f16(f64::from(a) + f64::from(b));
-        0x4a s_sub_f16: F16(a: F16, b: F16) => s.env.f16(f64::from(a) - f64::from(b));
+        0x49 s_add_f16: F16(a: F16, b: F16) => s.env.sum16(a.into(), b.into());
+        0x4a s_sub_f16: F16(a: F16, b: F16) => s.env.sum16(a.into(), f64::from(-b));
         0x4b s_min_f16: F16(a: F16, b: F16) => min32(a, b, s.env.ieee);
         0x4c s_max_f16: F16(a: F16, b: F16) => max32(a, b, s.env.ieee);
         0x4d s_mul_f16: F16(a: F16, b: F16) => s.env.f16(f64::from(a) * f64::from(b));
-        0x4e s_fmac_f16: F16(a: F16Wide, b: F16Wide) => s.env.f16(vop2::fma16(a, b, float::from_f16(s.old as u32 & 0xffff).into()));
+        0x4e s_fmac_f16: F16(a: F16Wide, b: F16Wide) => s.env.sum16(a * b, float::from_f16(s.old as u32 & 0xffff).into());
     }
 }
 

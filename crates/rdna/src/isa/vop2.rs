@@ -87,17 +87,17 @@ cloned! {
             0x2c v_fmamk_f32[E32_ONLY | K_SECOND]: f32(a: f32, b: f32, c: f32) => a.mul_add(b, c), modal x.round32.fma32(a, b, c);
             0x2d v_fmaak_f32[E32_ONLY | K_THIRD]: f32(a: f32, b: f32, c: f32) => a.mul_add(b, c), modal x.round32.fma32(a, b, c);
             0x2f v_cvt_pk_rtz_f16_f32: PkF16(a: f32, b: f32) => pack_rtz(a, b);
-            0x32 v_add_f16: F16(a: F16, b: F16) => a + b, modal x.f16(f64::from(a) + f64::from(b));
-            0x33 v_sub_f16: F16(a: F16, b: F16) => a - b, modal x.f16(f64::from(a) - f64::from(b));
-            0x34 v_subrev_f16: F16(a: F16, b: F16) => b - a, modal x.f16(f64::from(b) - f64::from(a));
+            0x32 v_add_f16: F16(a: F16, b: F16) => a + b, modal x.sum16(a.into(), b.into());
+            0x33 v_sub_f16: F16(a: F16, b: F16) => a - b, modal x.sum16(a.into(), f64::from(-b));
+            0x34 v_subrev_f16: F16(a: F16, b: F16) => b - a, modal x.sum16(b.into(), f64::from(-a));
             0x35 v_mul_f16: F16(a: F16, b: F16) => a * b, modal x.f16(f64::from(a) * f64::from(b));
-            0x36 v_fmac_f16[ACC]: F16Wide(a: F16Wide, b: F16Wide, d: F16Wide) => fma16(a, b, d), modal x.f16(fma16(a, b, d)).into();
-            0x37 v_fmamk_f16[E32_ONLY | K_SECOND]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => fma16(a, b, c), modal x.f16(fma16(a, b, c)).into();
-            0x38 v_fmaak_f16[E32_ONLY | K_THIRD]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => fma16(a, b, c), modal x.f16(fma16(a, b, c)).into();
+            0x36 v_fmac_f16[ACC]: F16Wide(a: F16Wide, b: F16Wide, d: F16Wide) => fma16(a, b, d), modal x.sum16(a * b, d).into();
+            0x37 v_fmamk_f16[E32_ONLY | K_SECOND]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => fma16(a, b, c), modal x.sum16(a * b, c).into();
+            0x38 v_fmaak_f16[E32_ONLY | K_THIRD]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => fma16(a, b, c), modal x.sum16(a * b, c).into();
             0x39 v_max_f16: F16(a: F16, b: F16) => max32(a, b, true), modal max32(a, b, x.ieee);
             0x3a v_min_f16: F16(a: F16, b: F16) => min32(a, b, true), modal min32(a, b, x.ieee);
-            0x3b v_ldexp_f16: F16Wide(a: F16Wide, b: i16) => float::ldexp64(a, i32::from(b)), modal x.f16(float::ldexp64(a, i32::from(b))).into();
-            0x3c v_pk_fmac_f16[E32_ONLY | ACC | PACKED]: F16Wide(a: F16Wide, b: F16Wide, d: F16Wide) => fma16(a, b, d), modal x.f16(fma16(a, b, d)).into();
+            0x3b v_ldexp_f16: F16Wide(a: F16Wide, b: i16) => float::ldexp64(a, i32::from(b)), modal x.f16(float::ldexp64(a, i32::from(b.clamp(-99, 99)))).into();
+            0x3c v_pk_fmac_f16[E32_ONLY | ACC | PACKED]: F16Wide(a: F16Wide, b: F16Wide, d: F16Wide) => fma16(a, b, d), modal x.sum16(a * b, d).into();
         };
         ops.extend(wide_rows! { x, l;
             0x20 v_add_co_ci_u32[VCC_SRC]: u32, bool(a: u32, b: u32, c: bool) => {

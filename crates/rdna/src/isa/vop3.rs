@@ -338,7 +338,7 @@ cloned! {
             0x245 v_xad_u32: u32(a: u32, b: u32, c: u32) => (a ^ b).wrapping_add(c);
             0x246 v_lshl_add_u32: u32(a: u32, b: u32, c: u32) => (a << (b & 31)).wrapping_add(c);
             0x247 v_add_lshl_u32: u32(a: u32, b: u32, c: u32) => a.wrapping_add(b) << (c & 31);
-            0x248 v_fma_f16[OP_SEL]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => vop2::fma16(a, b, c), modal x.f16(vop2::fma16(a, b, c)).into();
+            0x248 v_fma_f16[OP_SEL]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => vop2::fma16(a, b, c), modal x.sum16(a * b, c).into();
             0x249 v_min3_f16[OP_SEL]: F16(a: F16, b: F16, c: F16) => min32(min32(a, b, true), c, true);
             0x24a v_min3_i16[OP_SEL]: i16(a: i16, b: i16, c: i16) => a.min(b).min(c);
             0x24b v_min3_u16[OP_SEL]: u16(a: u16, b: u16, c: u16) => a.min(b).min(c);
@@ -390,7 +390,7 @@ cloned! {
             0x311 v_pack_b32_f16[OP_SEL]: PkF16(a: F16Bits, b: F16Bits) => u32::from(b) << 16 | u32::from(a);
             0x312 v_cvt_pk_norm_i16_f16[OP_SEL]: PkI16(a: F16, b: F16) => norm_i16(b) << 16 | norm_i16(a);
             0x313 v_cvt_pk_norm_u16_f16[OP_SEL]: PkI16(a: F16, b: F16) => norm_u16(b) << 16 | norm_u16(a);
-            0x31c v_ldexp_f32: f32(a: f32, b: i32) => float::ldexp64(a.into(), b) as f32, modal x.round32.to_f32(float::ldexp64(a.into(), b));
+            0x31c v_ldexp_f32: f32(a: f32, b: i32) => float::ldexp64(a.into(), b) as f32, modal x.round32.to_f32(float::ldexp64(a.into(), b.clamp(-600, 600)));
             0x31d v_bfm_b32: u32(a: u32, b: u32) => ((1u32 << (a & 31)) - 1) << (b & 31);
             0x31e v_bcnt_u32_b32: u32(a: u32, b: u32) => a.count_ones().wrapping_add(b);
             0x31f v_mbcnt_lo_u32_b32: u32(a: u32, b: u32) => (a & ((1u32 << l) - 1)).count_ones().wrapping_add(b);
@@ -434,7 +434,7 @@ cloned! {
             0x328 v_mul_f64: f64(a: f64, b: f64) => a * b, modal x.round16.mul64(a, b);
             0x329 v_min_f64: f64(a: f64, b: f64) => min64(a, b, true), modal min64(a, b, x.ieee);
             0x32a v_max_f64: f64(a: f64, b: f64) => max64(a, b, true), modal max64(a, b, x.ieee);
-            0x32b v_ldexp_f64: f64(a: f64, b: i32) => float::ldexp64(a, b);
+            0x32b v_ldexp_f64: f64(a: f64, b: i32) => float::ldexp64(a, b), modal x.round16.scale64(a, b);
             0x32f v_trig_preop_f64: f64(a: f64, b: u32) => trig_preop(a, b);
             0x33c v_lshlrev_b64: u64(a: u32, b: u64) => b << (a & 63);
             0x33d v_lshrrev_b64: u64(a: u32, b: u64) => b >> (a & 63);

@@ -47,8 +47,8 @@ cloned! {
             0x0b v_pk_sub_u16[PACKED]: u16(a: u16, b: u16) => a.wrapping_sub(b), clamped a.saturating_sub(b);
             0x0c v_pk_max_u16[PACKED]: u16(a: u16, b: u16) => a.max(b);
             0x0d v_pk_min_u16[PACKED]: u16(a: u16, b: u16) => a.min(b);
-            0x0e v_pk_fma_f16[PACKED]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => vop2::fma16(a, b, c), modal x.f16(vop2::fma16(a, b, c)).into();
-            0x0f v_pk_add_f16[PACKED]: F16(a: F16, b: F16) => a + b, modal x.f16(f64::from(a) + f64::from(b));
+            0x0e v_pk_fma_f16[PACKED]: F16Wide(a: F16Wide, b: F16Wide, c: F16Wide) => vop2::fma16(a, b, c), modal x.sum16(a * b, c).into();
+            0x0f v_pk_add_f16[PACKED]: F16(a: F16, b: F16) => a + b, modal x.sum16(a.into(), b.into());
             0x10 v_pk_mul_f16[PACKED]: F16(a: F16, b: F16) => a * b, modal x.f16(f64::from(a) * f64::from(b));
             0x11 v_pk_min_f16[PACKED]: F16(a: F16, b: F16) => min32(a, b, true), modal min32(a, b, x.ieee);
             0x12 v_pk_max_f16[PACKED]: F16(a: F16, b: F16) => max32(a, b, true), modal max32(a, b, x.ieee);

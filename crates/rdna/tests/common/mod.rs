@@ -1,6 +1,10 @@
 //! What the tests share.
 #![allow(dead_code, clippy::unwrap_used)] // not all tests use all of it
 
+pub(crate) mod harness;
+pub(crate) mod oracle;
+pub(crate) mod soft;
+
 /// xorshift64*: the same numbers on every machine.
 pub(crate) struct Random(pub(crate) u64);
 
