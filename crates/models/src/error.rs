@@ -13,6 +13,8 @@ pub enum Error {
         path: PathBuf,
         /// What it calls itself.
         name: String,
+        /// The family that comes closest.
+        closest: String,
         /// The closest family, what it leaves unexplained, and what to do.
         why: String,
     },

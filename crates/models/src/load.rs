@@ -60,7 +60,7 @@ pub(crate) fn build(checkpoint: &Checkpoint) -> Result<Built<'_>> {
 
 /// A model of one architecture, and whether the checkpoint holds it.
 pub(crate) struct Attempt<'a> {
-    pub(crate) arch: &'static Arch,
+    arch: &'static Arch,
     pub(crate) settings: Settings<'a>,
     pub(crate) names: Names<'a>,
     pub(crate) model: Result<Model>,

@@ -80,7 +80,10 @@ pub(crate) fn find<'a>(checkpoint: &'a Checkpoint, name: &str) -> Result<Found<'
             failed.push(Fault { family, explained, tensors: vec![], settings: vec![], error: Some(what) });
         }
     }
-    let refuse = |why: String| Err(Error::Unknown { path: checkpoint.path.clone(), name: name.chars().take(80).collect(), why });
+    let refuse = |(closest, why): (&str, String)| {
+        let (path, name) = (checkpoint.path.clone(), name.chars().take(80).collect());
+        Err(Error::Unknown { path, name, closest: closest.into(), why })
+    };
     let chosen = match groups.len() {
         0 => return refuse(closest(checkpoint, failed)),
         1 => 0,
@@ -89,13 +92,20 @@ pub(crate) fn find<'a>(checkpoint: &'a Checkpoint, name: &str) -> Result<Found<'
             None => {
                 let families: Vec<&str> = groups.iter().map(|group| group.family).collect();
                 let what = "several families that compute different things explain all tensors and settings";
-                return refuse(format!("{what}: {}. {}", families.join(", "), advice(checkpoint, families[0])));
+                let why = format!("{what}: {}. {}", families.join(", "), advice(checkpoint, families[0]));
+                return refuse((families[0], why));
             }
         },
     };
     let Group { family, built, .. } = groups.swap_remove(chosen);
-    let rivals = groups.iter().map(|group| format!("`{}`", group.family)).collect();
+    let rivals = groups.iter().flat_map(|group| [group.family].into_iter().chain(group.others.iter().copied()));
+    let rivals = rivals.map(|family| format!("`{family}`")).collect();
     Ok(Found { built, family: family.into(), because: "that family explains all tensors and settings".into(), rivals })
+}
+
+/// The architecture of a family by its name, that of the pattern too.
+pub(crate) fn family(checkpoint: &Checkpoint, name: &str) -> Option<&'static Arch> {
+    std::iter::once(&LLAMA_LIKE).chain(architectures()).find(|arch| arch.names(checkpoint.source).contains(&name))
 }
 
 /// The family that the class of the reference code names: `Qwen3MoeForCausalLM` is `qwen3_moe`.
@@ -113,6 +123,8 @@ fn of_class(checkpoint: &Checkpoint) -> Option<(&'static Arch, &str, &'static st
 struct Group<'a> {
     /// The first of them with a name of its own.
     family: &'static str,
+    /// All others.
+    others: Vec<&'static str>,
     /// Whether the pattern of decoders like Llama is among them.
     like_llama: bool,
     signature: String,
@@ -135,8 +147,8 @@ fn join<'a>(groups: &mut Vec<Group<'a>>, family: &'static str, built: Built<'a>)
     let like_llama = family == LLAMA_LIKE.hf[0];
     match groups.iter_mut().find(|group| group.signature == signature) {
         Some(group) if group.family == LLAMA_LIKE.hf[0] => (group.family, group.built) = (family, built),
-        Some(_) => {}
-        None => groups.push(Group { family, like_llama, signature, built }),
+        Some(group) => group.others.push(family),
+        None => groups.push(Group { family, others: vec![], like_llama, signature, built }),
     }
 }
 
@@ -170,7 +182,7 @@ fn fitting<'a>(checkpoint: &'a Checkpoint, arch: &'static Arch, family: &'static
     if attempt.model.is_ok() && settings.is_empty() {
         return attempt.built().map(Ok);
     }
-    let left = |name: &&String| attempt.names.entry_of(name).is_none() && !attempt.names.is_ignored(name);
+    let left = |name: &&String| attempt.names.entry_of(name).is_none() && attempt.names.unused(name).is_none();
     let tensors: Vec<String> = checkpoint.tensors.keys().filter(left).cloned().collect();
     let (settings, error) = match attempt.model {
         // What stands behind the fault in the plan was not read.
@@ -184,14 +196,14 @@ fn fitting<'a>(checkpoint: &'a Checkpoint, arch: &'static Arch, family: &'static
     Ok(Err(Fault { family, explained, tensors, settings, error }))
 }
 
-/// What the family that comes closest leaves unexplained, and what to do.
-fn closest(checkpoint: &Checkpoint, faults: Vec<Fault>) -> String {
+/// The family that comes closest, what it leaves unexplained, and what to do.
+fn closest(checkpoint: &Checkpoint, faults: Vec<Fault>) -> (&'static str, String) {
     // The first of those that explain most tensors, and fewest settings are left by.
     let best = faults.into_iter().reduce(|best, fault| {
         let rank = |f: &Fault| (f.explained, f.error.is_none(), Reverse(f.settings.len()));
         if rank(&fault) > rank(&best) { fault } else { best }
     });
-    let Some(Fault { family, explained, tensors, settings, error }) = best else { return "there is no family to compare it with".into() };
+    let Some(Fault { family, explained, tensors, settings, error }) = best else { return ("", "there is no family".into()) };
     let mut why =
         format!("no family explains it; the closest is `{family}`, which explains {explained} of {} tensors", explained + tensors.len());
     if !tensors.is_empty() {
@@ -205,7 +217,7 @@ fn closest(checkpoint: &Checkpoint, faults: Vec<Fault>) -> String {
         let path = checkpoint.path.display().to_string();
         why += &format!("; and {}", error.trim_start_matches(&path).trim_start_matches(['/', ':', ' ']));
     }
-    format!("{why}. {}", advice(checkpoint, family))
+    (family, format!("{why}. {}", advice(checkpoint, family)))
 }
 
 fn advice(checkpoint: &Checkpoint, family: &str) -> String {

@@ -75,6 +75,10 @@ pub(crate) const fn part(gguf: &'static str, hf: &'static str, index: usize, cou
 }
 
 impl Entry {
+    /// The module's name in the plan, within its layer.
+    pub(crate) fn plan_name(&self) -> &'static str {
+        self.gguf.strip_prefix("blk.{}.").unwrap_or(self.gguf)
+    }
     /// Hugging Face stores the weight less one.
     pub(crate) const fn add_one(mut self) -> Self {
         self.edit = Edit::AddOne;
@@ -316,10 +320,29 @@ impl<'a> Names<'a> {
         self.arch.tensors.iter().copied().flatten().find(fits)
     }
 
-    /// Whether the plan has no use for a tensor, as its name tells.
-    pub(crate) fn is_ignored(&self, tensor: &str) -> bool {
-        let beside: &[&str] = if self.checkpoint.config.contains_key("text_config") { BESIDE_TEXT } else { &[] };
-        IGNORED.iter().chain(self.arch.ignored).chain(beside).any(|pattern| matches(pattern, tensor))
+    /// Why the plan has no use for a tensor, as its name tells; `None` where it should have.
+    pub(crate) fn unused(&self, tensor: &str) -> Option<&'static str> {
+        let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(pattern, tensor));
+        if self.checkpoint.config.contains_key("text_config") && any(BESIDE_TEXT) {
+            return Some("of a part that sees or hears");
+        }
+        let output = || self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
+        if self.tied == Some(true) && tensor == output() {
+            return Some("the output matrix is the embedding table");
+        }
+        (any(IGNORED) || any(self.arch.ignored)).then_some("no op multiplies with it")
+    }
+
+    /// Why a plan that leaves out the layers `idle`, and experts from `spare` on, has no use for a tensor.
+    pub(crate) fn left_out(&self, tensor: &str, idle: &Range<usize>, spare: Option<usize>) -> Option<&'static str> {
+        if layer_of(tensor).is_some_and(|layer| idle.contains(&layer)) {
+            return Some("of a layer that only predicts further tokens");
+        }
+        let expert = || number_after(tensor, "experts.");
+        if spare.is_some_and(|first| expert().is_some_and(|expert| expert >= first)) {
+            return Some("of an expert that is never chosen");
+        }
+        self.unused(tensor)
     }
 
     /// An error with the checkpoint's own names.
@@ -346,14 +369,7 @@ impl<'a> Names<'a> {
     /// or can be ignored.
     pub(crate) fn all_explained(&self, arch: &str, model: &Model, idle: Range<usize>, spare: Option<usize>) -> Result<()> {
         let used: HashSet<&str> = model.weights.iter().flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
-        let later = |name: &str| layer_of(name).is_some_and(|layer| idle.contains(&layer));
-        let output = self.entry(OUTPUT).map(|(entry, ..)| self.hf(entry.hf, "") + ".weight").unwrap_or_default();
-        let ignored = |name: &str| {
-            self.is_ignored(name)
-                || later(name)
-                || spare.is_some_and(|first| number_after(name, "experts.").is_some_and(|expert| expert >= first))
-                || self.tied == Some(true) && name == output
-        };
+        let ignored = |name: &str| self.left_out(name, &idle, spare).is_some();
         let left: Vec<&str> = self.checkpoint.tensors.keys().map(String::as_str).filter(|n| !used.contains(n) && !ignored(n)).collect();
         if left.is_empty() {
             return Ok(());

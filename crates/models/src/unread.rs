@@ -5,6 +5,7 @@ use crate::{
     settings::{Settings, short},
 };
 use onebit_formats::Meta;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -216,26 +217,50 @@ const SAID_BY: &[(&str, &str)] = &[
     ("max_window_layers", "use_sliding_window"),
 ];
 
+/// What became of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// The plan was made by it, or it was looked at.
+    Read,
+    /// It changes no logit.
+    Inert,
+    /// Nothing read it, and it could change the answer.
+    Unread,
+}
+
 impl Settings<'_> {
-    /// Settings that are there, could change the answer, and were not looked for: their keys and values.
-    pub(crate) fn unexplained(&self) -> Vec<(String, String)> {
+    /// All settings of the checkpoint: their keys, their values, and what became of each.
+    pub(crate) fn all(&self) -> Vec<(String, String, Fate)> {
         let looked_for = self.looked_for();
-        if self.is_gguf() {
-            let pairs = self.checkpoint.metadata.pairs.iter();
-            let inert = |key: &str| INERT_METADATA.iter().any(|pattern| matches(pattern, key));
-            let left = pairs.filter(|(key, value)| !looked_for.contains(*key) && !inert(key) && !matches!(value, Meta::Unsigned(0)));
-            return left.map(|(key, value)| (key.clone(), brief(value))).collect();
+        let mut all = vec![];
+        let mut add = |key: &str, value: String, read: bool, inert: &dyn Fn() -> bool| {
+            let fate = if read {
+                Fate::Read
+            } else if inert() {
+                Fate::Inert
+            } else {
+                Fate::Unread
+            };
+            all.push((key.to_string(), value, fate));
+        };
+        for (key, value) in &self.checkpoint.metadata.pairs {
+            let inert = || matches!(value, Meta::Unsigned(0)) || INERT_METADATA.iter().any(|pattern| matches(pattern, key));
+            add(key, brief(value), looked_for.contains(key), &inert);
         }
-        let mut found = vec![];
         for config in &self.configs {
             leaves(config, "", &mut |path, value| {
                 let read = looked_for.iter().any(|k| path == k || !BY_PART.contains(&k.as_str()) && is_within(path, k));
-                if !read && !value.is_null() && !self.changes_nothing(path, value, &looked_for) {
-                    found.push((path.to_string(), short(value)));
-                }
+                add(path, short(value), read, &|| value.is_null() || self.changes_nothing(path, value, &looked_for));
             });
         }
-        found
+        all
+    }
+
+    /// Settings that could change the answer and were not looked for: their keys and values.
+    pub(crate) fn unexplained(&self) -> Vec<(String, String)> {
+        let unread = self.all().into_iter().filter(|(.., fate)| *fate == Fate::Unread);
+        unread.map(|(key, value, _)| (key, value)).collect()
     }
 
     /// Whether a setting of `config.json` that nothing read changes nothing.

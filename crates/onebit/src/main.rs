@@ -4,6 +4,7 @@
 
 mod check;
 mod command;
+mod explained;
 mod failure;
 mod open;
 mod progress;

@@ -160,6 +160,42 @@ fn escape_sequences_of_a_file_are_not_sent_to_the_terminal() {
     assert!(out(&run(&["show", path(&gguf), "--all"])).contains("blk\\u{1b}[31mn_up.weight"));
 }
 
+/// A model that cannot be run is explained, and one that runs says what it computes.
+#[test]
+fn show_explains() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(fixture().join(file), folder.path().join(file)).unwrap();
+    }
+    let config = folder.path().join("config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replacen('{', r#"{"twist": 0.5, "#, 1).replace("\"llama\"", "\"mystery\"").replace("Llama", "Mystery"))
+        .unwrap();
+    let o = run(&["show", path(folder.path())]);
+    assert!(o.status.success(), "{}", said(&o));
+    let text = out(&o);
+    for word in [
+        "`mystery` is not known; the closest family is `llama",
+        "cannot run",
+        "twist = 0.5    (not read)",
+        "model.layers.{}.mlp.up_proj.weight",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&out(&run(&["show", path(folder.path()), "--json"]))).unwrap();
+    assert_eq!((&json["found"], &json["runs"], &json["settings_used"]["twist"]), (&"closest".into(), &false.into(), &"unread".into()));
+    let o = run(&["logits", path(folder.path()), "--ids", "1", "-o", "/dev/null"]);
+    assert!(o.status.code() == Some(2) && said(&o).contains("twist"), "{}", said(&o));
+    // Said to be what it is, it runs.
+    let o = run(&["logits", path(folder.path()), "--ids", "1", "-o", "/dev/null", "--family", "llama"]);
+    assert!(o.status.success(), "{}", said(&o));
+    // Without the setting that nothing reads it runs, too, after a warning.
+    std::fs::write(&config, std::fs::read_to_string(&config).unwrap().replace(r#""twist": 0.5, "#, "")).unwrap();
+    let o = run(&["logits", path(folder.path()), "--ids", "1", "-o", "/dev/null"]);
+    assert!(o.status.success() && said(&o).contains("`mystery` is not known; taken for `llama`"), "{}", said(&o));
+    assert!(out(&run(&["show", path(&fixture())])).contains("rotation of 16 of a head's 16 dimensions"));
+}
+
 #[test]
 fn output_for_machines_is_json() {
     let cache = tempfile::tempdir().unwrap();
