@@ -3,7 +3,7 @@
 use crate::{
     check::{Checker, Checks},
     code_object::{CodeObject, Kernel},
-    exec::{Exec, Flow, Wave},
+    exec::{Exec, Flow, TURN, Wave},
     fault::{Fault, Kind, LoadError},
     isa::{Isa, LANES, Level},
     kernarg::{self, Arg, ArgumentError, Shape},
@@ -104,8 +104,6 @@ pub struct Device {
     isa: &'static Isa,
 }
 
-/// Instructions that a wave runs before the next wave of its workgroup has its turn.
-const TURN: u64 = 20_000;
 const QUEUE_BYTES: u64 = 64;
 
 impl Device {
@@ -442,6 +440,7 @@ impl Run<'_> {
                     isa: self.isa,
                     checker: checker.as_deref_mut(),
                     fault: None,
+                    near: 0,
                     clock: counts.instructions,
                 };
                 let flow = self.turn(&mut exec, counts);
@@ -473,7 +472,7 @@ impl Run<'_> {
     /// Runs a wave for a while.
     fn turn(&self, exec: &mut Exec<'_>, counts: &mut Counts) -> Flow {
         let plain = exec.checker.is_none() && !self.options.trace;
-        let (flow, executed) = if plain { self.fast_turn(exec, counts) } else { self.careful_turn(exec, counts) };
+        let (flow, executed) = if plain { (self.isa.steps.turn)(exec, counts) } else { self.careful_turn(exec, counts) };
         counts.instructions += executed;
         if flow != Flow::Fault && self.options.max_instructions != u64::MAX {
             let left = self.budget.fetch_sub(executed.min(self.budget.load(Ordering::Relaxed)), Ordering::Relaxed);
@@ -491,36 +490,7 @@ impl Run<'_> {
         flow
     }
 
-    fn fast_turn(&self, exec: &mut Exec<'_>, counts: &mut Counts) -> (Flow, u64) {
-        let mut executed = 0;
-        let mut at = exec.wave.at;
-        let flow = loop {
-            let Some(code) = self.program.codes.get(at) else { break Flow::End };
-            counts.executed[at] += 1;
-            counts.lanes[at] += u64::from(exec.wave.exec().count_ones());
-            executed += 1;
-            match (code.step)(exec, &code.inst) {
-                Flow::Next => at += 1,
-                Flow::Jump(to) => at = to,
-                Flow::Barrier => {
-                    at += 1;
-                    break Flow::Barrier;
-                }
-                Flow::Sleep => {
-                    at += 1;
-                    break Flow::Sleep;
-                }
-                end => break end,
-            }
-            if executed >= TURN {
-                break Flow::Sleep;
-            }
-        };
-        exec.wave.at = at;
-        (flow, executed)
-    }
-
-    /// As `fast_turn`, with registers checked and instructions shown.
+    /// As `flow::turn`, with registers checked and instructions shown.
     fn careful_turn(&self, exec: &mut Exec<'_>, counts: &mut Counts) -> (Flow, u64) {
         let mut executed = 0;
         loop {

@@ -125,6 +125,18 @@ impl Memory {
         Err(MemoryError::Outside { address, bytes, nearest: self.nearest(address, index) })
     }
 
+    /// As [`Self::locate`], looking first where the last access was.
+    #[inline(always)]
+    pub(crate) fn locate_near(&self, near: &mut usize, address: u64, bytes: u64) -> Option<(&Region, u64)> {
+        let holds = |region: &&Region| address.wrapping_sub(region.base).checked_add(bytes).is_some_and(|end| end <= region.bytes);
+        if let Some(region) = self.regions.get(*near).filter(holds) {
+            return Some((region, address - region.base));
+        }
+        let index = self.regions.partition_point(|r| r.base <= address).checked_sub(1)?;
+        *near = index;
+        self.regions.get(index).filter(holds).map(|region| (region, address - region.base))
+    }
+
     /// Words on the allocation that an address just misses.
     fn nearest(&self, address: u64, after: usize) -> String {
         let before = after.checked_sub(1).map(|i| &self.regions[i]);
@@ -178,6 +190,7 @@ impl Region {
     }
 
     /// One or two bytes at any offset.
+    #[inline(always)]
     pub(crate) fn load_bytes(&self, at: u64, count: u32) -> u32 {
         (0..u64::from(count)).fold(0, |value, i| {
             let at = at + i;

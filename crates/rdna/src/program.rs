@@ -47,7 +47,7 @@ impl Program {
             let inst = decode::decode(isa, pc, &words[at..]).unwrap_or_else(|why| undecodable(pc, words[at], why));
             starts[at] = codes.len() as u32;
             at += usize::from(inst.words);
-            codes.push(Code { step: step_of(&inst), uses: Uses::of(&inst), inst });
+            codes.push(Code { step: step_of(&isa.steps, &inst), uses: Uses::of(&inst), inst });
         }
         Ok(Self { kernel: kernel.name.clone(), base, codes, first: segment.address, starts })
     }

@@ -1,7 +1,7 @@
 //! Branches, barriers and ends.
 
 use super::{Exec, Flow};
-use crate::{decode::Inst, fault::Kind, isa::Ty};
+use crate::{decode::Inst, fault::Kind, isa::Ty, stats::Counts};
 
 pub(crate) fn nop(_: &mut Exec<'_>, _: &Inst) -> Flow {
     Flow::Next
@@ -85,4 +85,34 @@ pub(crate) fn swap_pc(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
 pub(crate) fn call(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     put_pc(exec, inst);
     jump(exec, inst, relative(inst))
+}
+
+/// Instructions that a wave runs before the next wave of its workgroup has its turn.
+pub(crate) const TURN: u64 = 20_000;
+
+/// Runs a wave for a while. Compiled for each level: see [`super::steps`].
+#[inline(always)]
+pub(crate) fn turn(exec: &mut Exec<'_>, counts: &mut Counts) -> (Flow, u64) {
+    let program = exec.program;
+    let mut executed = 0;
+    let mut at = exec.wave.at;
+    let flow = loop {
+        let Some(code) = program.codes.get(at) else { break Flow::End };
+        counts.executed[at] += 1;
+        counts.lanes[at] += u64::from(exec.wave.exec().count_ones());
+        executed += 1;
+        match (code.step)(exec, &code.inst) {
+            Flow::Next => at += 1,
+            Flow::Jump(to) => at = to,
+            stop => {
+                at += usize::from(matches!(stop, Flow::Barrier | Flow::Sleep));
+                break stop;
+            }
+        }
+        if executed >= TURN {
+            break Flow::Sleep;
+        }
+    };
+    exec.wave.at = at;
+    (flow, executed)
 }

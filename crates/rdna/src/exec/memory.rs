@@ -7,7 +7,7 @@ use crate::{
     fault::Kind,
     isa::{Encoding, Half, LANES, Lanes, Memory, Run},
 };
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Up to four words that a lane loads or stores.
 type Words = [u32; 4];
@@ -49,6 +49,7 @@ pub(crate) fn scalar_load(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
 }
 
 /// The addresses of an operation of lanes, and the space they are in.
+#[inline(always)]
 fn addresses(exec: &Exec<'_>, inst: &Inst) -> [u64; LANES] {
     let wave = &*exec.wave;
     let first = register(inst.src[0]);
@@ -81,6 +82,7 @@ fn addresses(exec: &Exec<'_>, inst: &Inst) -> [u64; LANES] {
 }
 
 /// FLAT, SCRATCH and GLOBAL. FLAT addresses may lie in LDS or in private memory, each lane's on its own.
+#[inline(always)]
 pub(crate) fn lanes(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let Some(memory) = operation(inst) else { return Flow::Next };
     let mut addresses = addresses(exec, inst);
@@ -110,6 +112,7 @@ pub(crate) fn lanes(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
 }
 
 /// DS operations on memory.
+#[inline(always)]
 pub(crate) fn local(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let Some(memory) = operation(inst) else { return Flow::Next };
     let mask = exec.wave.exec();
@@ -166,6 +169,7 @@ fn two_addresses(exec: &mut Exec<'_>, inst: &Inst, memory: Memory, base: &[u64; 
 }
 
 /// One load, store or atomic of the lanes in `mask`.
+#[inline(always)]
 fn access(exec: &mut Exec<'_>, inst: &Inst, memory: Memory, space: Space, addresses: &[u64; LANES], mask: u32) -> Flow {
     if mask == 0 {
         return Flow::Next;
@@ -206,6 +210,7 @@ fn access(exec: &mut Exec<'_>, inst: &Inst, memory: Memory, space: Space, addres
     if done { Flow::Next } else { Flow::Fault }
 }
 
+#[inline(always)]
 #[allow(clippy::too_many_arguments)] // a load's description, taken apart once
 fn load_into(exec: &mut Exec<'_>, inst: &Inst, space: Space, at: &[u64; LANES], mask: u32, bytes: u8, signed: bool, half: Half) -> bool {
     let mut words = [Lanes([0; LANES]); 4];
@@ -232,6 +237,7 @@ fn load_into(exec: &mut Exec<'_>, inst: &Inst, space: Space, at: &[u64; LANES], 
 }
 
 /// Loads each lane's words; false if that was a fault.
+#[inline(always)]
 fn load(exec: &mut Exec<'_>, inst: &Inst, space: Space, at: &[u64; LANES], mask: u32, bytes: u8, out: &mut [Lanes; 4]) -> bool {
     if space == Space::Global {
         return load_global(exec, inst, at, mask, bytes, out);
@@ -249,24 +255,33 @@ fn load(exec: &mut Exec<'_>, inst: &Inst, space: Space, at: &[u64; LANES], mask:
     true
 }
 
+#[inline(always)]
 fn load_global(exec: &mut Exec<'_>, inst: &Inst, at: &[u64; LANES], mask: u32, bytes: u8, out: &mut [Lanes; 4]) -> bool {
     let (low, high) = range(at, mask);
     let span = (high - low).saturating_add(bytes.into());
     let memory = exec.memory;
     // Usually all lanes are within one allocation, and words are aligned.
-    if let Ok((region, first)) = memory.locate(low, span) {
-        let words = region.words();
-        let offset = |l: usize| if mask >> l & 1 == 1 { at[l] - low } else { 0 };
-        let aligned = bytes >= 4 && (0..LANES).fold(first, |bits, l| bits | offset(l)) % 4 == 0;
-        if aligned {
-            // Inactive lanes read the first active lane's words, so that the loop has no branches.
-            let count = usize::from(bytes / 4);
+    if let Some((region, first)) = memory.locate_near(&mut exec.near, low, span) {
+        // Inactive lanes read what the lowest address holds, so that the loop has no branches.
+        let mut offsets = [0u64; LANES];
+        let mut odd = first;
+        for l in 0..LANES {
+            offsets[l] = first + if mask >> l & 1 == 1 { at[l] - low } else { 0 };
+            odd |= offsets[l];
+        }
+        if bytes >= 4 && odd % 4 == 0 {
+            let words = region.words();
+            match bytes {
+                4 => gather::<1>(words, &offsets, out),
+                8 => gather::<2>(words, &offsets, out),
+                12 => gather::<3>(words, &offsets, out),
+                _ => gather::<4>(words, &offsets, out),
+            }
+            return true;
+        }
+        if bytes < 4 {
             for l in 0..LANES {
-                let index = ((first + offset(l)) / 4) as usize;
-                let Some(found) = words.get(index..index + count) else { continue };
-                for (word, found) in out.iter_mut().zip(found) {
-                    word[l] = found.load(Relaxed);
-                }
+                out[0][l] = region.load_bytes(offsets[l], bytes.into());
             }
             return true;
         }
@@ -290,7 +305,20 @@ fn load_global(exec: &mut Exec<'_>, inst: &Inst, at: &[u64; LANES], mask: u32, b
     true
 }
 
+/// N words at the offset of each lane.
+#[inline(always)]
+fn gather<const N: usize>(words: &[AtomicU32], offsets: &[u64; LANES], out: &mut [Lanes; 4]) {
+    for l in 0..LANES {
+        let index = (offsets[l] / 4) as usize;
+        let Some(found) = words.get(index..index + N) else { continue };
+        for i in 0..N {
+            out[i][l] = found[i].load(Relaxed);
+        }
+    }
+}
+
 /// The lowest and highest address of active lanes.
+#[inline(always)]
 fn range(at: &[u64; LANES], mask: u32) -> (u64, u64) {
     let (mut low, mut high) = (u64::MAX, 0);
     for (l, &a) in at.iter().enumerate() {

@@ -8,15 +8,17 @@ pub(crate) mod scalar;
 pub(crate) mod vector;
 mod wave;
 
+pub(crate) use flow::TURN;
 pub(crate) use wave::{PRIVATE_APERTURE, SHARED_APERTURE, Wave};
 
 use crate::{
     check::{Access, Checker},
     decode::Inst,
     fault::{Fault, Kind},
-    isa::{Isa, Run},
+    isa::{Encoding, Isa, Run, cloned},
     memory::Memory,
     program::Program,
+    stats::Counts,
 };
 
 /// What follows an instruction.
@@ -49,6 +51,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) isa: &'static Isa,
     pub(crate) checker: Option<&'a mut Checker>,
     pub(crate) fault: Option<Box<Fault>>,
+    /// Which allocation the last access was in.
+    pub(crate) near: usize,
     /// Instructions that the wave has executed, as a clock.
     pub(crate) clock: u64,
 }
@@ -81,20 +85,52 @@ impl Exec<'_> {
     }
 }
 
+/// The steps in which kernels spend their time, compiled for the host's level.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steps {
+    simple: Step,
+    lanes: Step,
+    pair: Step,
+    wide: Step,
+    carry: Step,
+    memory: Step,
+    local: Step,
+    pub(crate) turn: Turn,
+}
+
+/// Runs a wave until it waits, ends, or its turn is over; gives the instructions executed as well.
+pub(crate) type Turn = fn(&mut Exec<'_>, &mut Counts) -> (Flow, u64);
+
+cloned! {
+    /// The steps of a level.
+    pub(crate) fn steps() -> Steps {
+        Steps {
+            simple: |exec, inst| vector::simple(exec, inst),
+            lanes: |exec, inst| vector::lanes(exec, inst),
+            pair: |exec, inst| vector::pair(exec, inst),
+            wide: |exec, inst| vector::wide(exec, inst),
+            carry: |exec, inst| vector::carry(exec, inst),
+            memory: |exec, inst| memory::lanes(exec, inst),
+            local: |exec, inst| memory::local(exec, inst),
+            turn: |exec, counts| flow::turn(exec, counts),
+        }
+    }
+}
+
 /// The function that executes an instruction.
-pub(crate) fn step_of(inst: &Inst) -> Step {
-    use crate::isa::Encoding;
+pub(crate) fn step_of(steps: &Steps, inst: &Inst) -> Step {
     match inst.op.run {
         Run::Step(step) => step,
         Run::Scalar(_) => scalar::compute,
-        Run::Lanes(_) if inst.encoding == Encoding::Vopd => vector::pair,
-        Run::Lanes(_) if vector::is_simple(inst) => vector::simple,
-        Run::Lanes(_) => vector::lanes,
-        Run::Wide(_) => vector::wide,
+        Run::Lanes(_) if inst.encoding == Encoding::Vopd => steps.pair,
+        Run::Lanes(_) if vector::is_simple(inst) => steps.simple,
+        Run::Lanes(_) => steps.lanes,
+        Run::Wide(_) => steps.wide,
+        Run::Carry(_) => steps.carry,
         Run::Memory(_) => match inst.encoding {
             Encoding::Smem => memory::scalar_load,
-            Encoding::Ds => memory::local,
-            _ => memory::lanes,
+            Encoding::Ds => steps.local,
+            _ => steps.memory,
         },
     }
 }

@@ -28,6 +28,7 @@ fn lanewise(inst: &Inst) -> Option<&'static Lanewise> {
 }
 
 /// An operation without modifiers.
+#[inline(always)]
 pub(crate) fn simple(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let Some(functions) = lanewise(inst) else { return Flow::Next };
     if !exec.wave.env.plain {
@@ -47,6 +48,7 @@ pub(crate) fn simple(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
 }
 
 /// Any operation on lanes of up to 32 bits.
+#[inline(always)]
 pub(crate) fn lanes(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let mut mask = exec.wave.exec();
     let out = compute(exec, inst, &mut mask);
@@ -55,6 +57,7 @@ pub(crate) fn lanes(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
 }
 
 /// Two operations, both of which read before either writes.
+#[inline(always)]
 pub(crate) fn pair(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let mut mask = exec.wave.exec();
     let first = compute(exec, inst, &mut mask);
@@ -66,6 +69,7 @@ pub(crate) fn pair(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     Flow::Next
 }
 
+#[inline(always)]
 fn compute(exec: &mut Exec<'_>, inst: &Inst, mask: &mut u32) -> Lanes {
     let Some(functions) = lanewise(inst) else { return ZERO };
     let op = inst.op;
@@ -223,6 +227,7 @@ fn clamp(x: f32, dx10: bool) -> f32 {
 }
 
 /// The bits of lanes that are not zero.
+#[inline(always)]
 pub(crate) fn bits_of(lanes: &Lanes) -> u32 {
     let mut mask = 0;
     for l in 0..LANES {
@@ -231,6 +236,7 @@ pub(crate) fn bits_of(lanes: &Lanes) -> u32 {
     mask
 }
 
+#[inline(always)]
 fn write_result(exec: &mut Exec<'_>, inst: &Inst, out: &Lanes, mask: u32) {
     let wave = &mut *exec.wave;
     let dst = usize::from(inst.dst);
@@ -253,7 +259,31 @@ fn write_mask(wave: &mut super::Wave, inst: &Inst, dst: usize, bits: u32) {
     if inst.op.is(flag::EXEC_DST) { wave.set_exec(bits) } else { wave.set_s(dst, bits) }
 }
 
-/// Any operation with 64-bit lanes, or with a carry.
+/// An operation on 32-bit lanes with a carry.
+#[inline(always)]
+pub(crate) fn carry(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
+    let Run::Carry(function) = inst.op.run else { return Flow::Next };
+    let types = &inst.op.src;
+    let mut mask = exec.wave.exec();
+    let (mut first, mut second, mut third, mut out, mut bits) = (ZERO, ZERO, ZERO, ZERO, ZERO);
+    let wave = &*exec.wave;
+    let a = wave.lanes(inst.src[0], types[0], inst.literal, &mut first);
+    let b = wave.lanes(inst.src[1], types[1], inst.literal, &mut second);
+    let c = if types.len() < 3 { &ZERO } else { wave.lanes(inst.src[2], types[2], inst.literal, &mut third) };
+    if inst.dpp == Dpp::None {
+        function(&mut out, &mut bits, a, b, c);
+    } else {
+        let mut moved = *a;
+        mask &= rearrange(&mut moved, inst.dpp, wave.exec());
+        function(&mut out, &mut bits, &moved, b, c);
+    }
+    exec.wave.set_s(inst.sdst.into(), bits_of(&bits) & mask);
+    exec.wave.set_v(inst.dst.into(), &out, mask);
+    Flow::Next
+}
+
+/// Any operation with 64-bit lanes.
+#[inline(always)]
 pub(crate) fn wide(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
     let Run::Wide(functions) = &inst.op.run else { return Flow::Next };
     let op = inst.op;

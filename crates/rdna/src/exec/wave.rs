@@ -115,6 +115,7 @@ impl Wave {
     }
 
     /// A source of one or two registers a lane, zero-extended to 64 bits.
+    #[inline(always)]
     pub(crate) fn wide(&self, number: u16, ty: Ty, literal: u32) -> Wide {
         let mut wide = Wide([0; LANES]);
         if number >= operand::VGPR {

@@ -110,6 +110,8 @@ impl Env {
 pub(crate) type LaneFn = fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Env);
 /// Result, mask, three sources, circumstances.
 pub(crate) type WideFn = fn(&mut Wide, &mut Lanes, &Wide, &Wide, &Wide, &Env);
+/// Result, mask, three sources.
+pub(crate) type CarryFn = fn(&mut Lanes, &mut Lanes, &Lanes, &Lanes, &Lanes);
 /// What a scalar operation may read and write besides its operands.
 pub(crate) struct Scalar<'a> {
     pub(crate) scc: bool,
@@ -189,6 +191,7 @@ pub(crate) enum Memory {
 pub(crate) enum Run {
     Lanes(Lanewise),
     Wide(Widewise),
+    Carry(CarryFn),
     Scalar(ScalarFn),
     Memory(Memory),
     Step(Step),
@@ -377,6 +380,7 @@ pub struct Isa {
     /// VOPD's operations by code: name within a pair, operation.
     paired: Vec<Option<(&'static str, Op)>>,
     pub(crate) matrix: crate::exec::matrix::Kernels,
+    pub(crate) steps: crate::exec::Steps,
 }
 
 impl Isa {
@@ -449,7 +453,7 @@ impl Isa {
             smem::cache_control(),
         ];
         let tables = tables.into_iter().map(|ops| by_code(ops.into_iter().map(|op| (usize::from(op.code), op)).collect()));
-        Self { tables: tables.collect(), paired, matrix: crate::exec::matrix::kernels(level) }
+        Self { tables: tables.collect(), paired, matrix: crate::exec::matrix::kernels(level), steps: crate::exec::steps(level) }
     }
 }
 

@@ -43,6 +43,29 @@ macro_rules! wide_rows {
     };
 }
 
+/// As [`rows`], for operations on 32 bits that also give a mask: value and bit.
+macro_rules! carry_rows {
+    ($x:ident, $l:ident; $($code:literal $name:ident $([$flag:ident $(| $more:ident)*])? : $r:ident ( $($a:ident : $t:ty),* ) => $e:expr ;)*) => {
+        vec![$($crate::isa::Op {
+            code: $code,
+            name: stringify!($name),
+            dst: Some(<$r as $crate::isa::value::Operand>::TY),
+            src: vec![$(<$t as $crate::isa::value::Operand>::TY),*],
+            flags: $crate::isa::flag::CARRY_OUT $(| $crate::isa::flag::$flag $(| $crate::isa::flag::$more)*)?,
+            run: $crate::isa::Run::Carry(|out, mask, first, second, third| {
+                let _ = third;
+                for $l in 0..$crate::isa::LANES {
+                    let mut _sources = [u64::from(first[$l]), u64::from(second[$l]), u64::from(third[$l])].into_iter();
+                    $(let $a = <$t as $crate::isa::value::Operand>::get(_sources.next().unwrap_or(0));)*
+                    let (value, bit) = $e;
+                    out[$l] = <$r as $crate::isa::value::Operand>::put(value) as u32;
+                    mask[$l] = u32::from(bit);
+                }
+            }),
+        }),*]
+    };
+}
+
 macro_rules! optional {
     ($x:ident, $l:ident; $r:ident; $args:tt; ) => {
         None
@@ -128,4 +151,4 @@ macro_rules! cloned {
     };
 }
 
-pub(crate) use {cloned, lanes, optional, optional_wide, rows, store_wide, wide_lanes, wide_rows};
+pub(crate) use {carry_rows, cloned, lanes, optional, optional_wide, rows, store_wide, wide_lanes, wide_rows};

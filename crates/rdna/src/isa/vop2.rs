@@ -52,6 +52,14 @@ fn rtz16(x: f32) -> u32 {
     if beyond { near - 1 } else { near }
 }
 
+/// With a borrow in and out.
+#[inline(always)]
+fn subtract(a: u32, b: u32, borrow: bool) -> (u32, bool) {
+    let (difference, under) = a.overflowing_sub(b);
+    let (difference, again) = difference.overflowing_sub(u32::from(borrow));
+    (difference, under | again)
+}
+
 cloned! {
     pub(super) fn table() -> Vec<Op> {
         let mut ops = rows! { x, l;
@@ -99,19 +107,14 @@ cloned! {
             0x3b v_ldexp_f16: F16Wide(a: F16Wide, b: i16) => float::ldexp64(a, i32::from(b)), modal x.f16(float::ldexp64(a, i32::from(b.clamp(-99, 99)))).into();
             0x3c v_pk_fmac_f16[E32_ONLY | ACC | PACKED]: F16Wide(a: F16Wide, b: F16Wide, d: F16Wide) => fma16(a, b, d), modal x.sum16(a * b, d).into();
         };
-        ops.extend(wide_rows! { x, l;
-            0x20 v_add_co_ci_u32[VCC_SRC]: u32, bool(a: u32, b: u32, c: bool) => {
-                let sum = u64::from(a) + u64::from(b) + u64::from(c);
-                (sum as u32, sum >> 32 != 0)
+        ops.extend(carry_rows! { x, l;
+            0x20 v_add_co_ci_u32[VCC_SRC]: u32(a: u32, b: u32, c: bool) => {
+                let (sum, over) = a.overflowing_add(b);
+                let (sum, again) = sum.overflowing_add(u32::from(c));
+                (sum, over | again)
             };
-            0x21 v_sub_co_ci_u32[VCC_SRC]: u32, bool(a: u32, b: u32, c: bool) => {
-                let difference = i64::from(a) - i64::from(b) - i64::from(c);
-                (difference as u32, difference < 0)
-            };
-            0x22 v_subrev_co_ci_u32[VCC_SRC]: u32, bool(a: u32, b: u32, c: bool) => {
-                let difference = i64::from(b) - i64::from(a) - i64::from(c);
-                (difference as u32, difference < 0)
-            };
+            0x21 v_sub_co_ci_u32[VCC_SRC]: u32(a: u32, b: u32, c: bool) => subtract(a, b, c);
+            0x22 v_subrev_co_ci_u32[VCC_SRC]: u32(a: u32, b: u32, c: bool) => subtract(b, a, c);
         });
         ops
     }

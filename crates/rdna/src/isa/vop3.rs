@@ -427,9 +427,6 @@ cloned! {
             0x2fd v_div_scale_f64[SCALAR_DST]: f64, bool(a: f64, b: f64, c: f64) => div_scale64(a, b, c);
             0x2fe v_mad_u64_u32[SCALAR_DST]: u64, bool(a: u32, b: u32, c: u64) => product_u(a, b).overflowing_add(c);
             0x2ff v_mad_i64_i32[SCALAR_DST]: i64, bool(a: i32, b: i32, c: i64) => (i64::from(a) * i64::from(b)).overflowing_add(c);
-            0x300 v_add_co_u32[SCALAR_DST]: u32, bool(a: u32, b: u32) => a.overflowing_add(b);
-            0x301 v_sub_co_u32[SCALAR_DST]: u32, bool(a: u32, b: u32) => a.overflowing_sub(b);
-            0x302 v_subrev_co_u32[SCALAR_DST]: u32, bool(a: u32, b: u32) => b.overflowing_sub(a);
             0x327 v_add_f64: f64(a: f64, b: f64) => a + b, modal x.round16.add64(a, b);
             0x328 v_mul_f64: f64(a: f64, b: f64) => a * b, modal x.round16.mul64(a, b);
             0x329 v_min_f64: f64(a: f64, b: f64) => min64(a, b, true), modal min64(a, b, x.ieee);
@@ -439,6 +436,11 @@ cloned! {
             0x33c v_lshlrev_b64: u64(a: u32, b: u64) => b << (a & 63);
             0x33d v_lshrrev_b64: u64(a: u32, b: u64) => b >> (a & 63);
             0x33e v_ashrrev_i64: i64(a: u32, b: i64) => b >> (a & 63);
+        });
+        ops.extend(carry_rows! { x, l;
+            0x300 v_add_co_u32[SCALAR_DST]: u32(a: u32, b: u32) => a.overflowing_add(b);
+            0x301 v_sub_co_u32[SCALAR_DST]: u32(a: u32, b: u32) => a.overflowing_sub(b);
+            0x302 v_subrev_co_u32[SCALAR_DST]: u32(a: u32, b: u32) => b.overflowing_sub(a);
         });
         ops
     }
