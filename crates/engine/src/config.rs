@@ -1,4 +1,4 @@
-use onebit_plan::Limits;
+use onebit_plan::{Denoising, Limits};
 use std::time::Duration;
 
 /// How an [`Engine`](crate::Engine) shares its executable among requests.
@@ -22,11 +22,14 @@ pub struct Config {
     /// Take over what is already computed of a prompt's beginning, page by page. Only for models all of whose states are keys and
     /// values ([`Plan::fixed_state`](onebit_plan::Plan::fixed_state) is 0): others would give wrong answers.
     pub prefix_reuse: bool,
+    /// Of a model that makes its answers by masked diffusion ([`Plan::denoising`](onebit_plan::Plan::denoising)). Its sequences are
+    /// computed whole in each step, so the context is never more than a batch, and an answer never more than the rows of logits.
+    pub denoising: Option<Denoising>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None, prefix_reuse: false }
+        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None, prefix_reuse: false, denoising: None }
     }
 }
 
@@ -35,6 +38,10 @@ impl Config {
     pub(crate) fn within(mut self, limits: &Limits) -> Self {
         self.max_sequences = self.max_sequences.min(limits.slots).min(limits.batch).min(limits.outputs).max(1);
         self.context = self.context.min(limits.pages.saturating_mul(limits.page));
+        if self.denoising.is_some() {
+            self.context = self.context.min(limits.batch);
+            self.prefix_reuse = false;
+        }
         // At least a token for every sequence, so that sharing leaves no prompt without.
         self.prompt_chunk = self.prompt_chunk.clamp(self.max_sequences, limits.batch.max(self.max_sequences));
         self

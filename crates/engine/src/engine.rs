@@ -94,12 +94,15 @@ impl<V: Vocabulary> Engine<V> {
     }
 
     /// Queues a request. It is checked first, and refused without any work if it breaks a limit.
-    pub fn submit(&self, request: Request) -> Result<Stream, SubmitError> {
+    pub fn submit(&self, mut request: Request) -> Result<Stream, SubmitError> {
         let shared = &self.handle.shared;
         request.validate(shared.width, shared.config.context)?;
         // What a prompt can have of a step in which all others that run get a token.
         let step = shared.config.prompt_chunk.min(shared.limits.batch.saturating_sub(shared.config.max_sequences - 1));
         Beside::validate(&request.given, &request.axes, request.prompt.len(), shared.given, step)?;
+        if let Some(model) = shared.config.denoising {
+            request.fit_diffusion(shared.limits.outputs.saturating_sub(usize::from(model.shifted)))?;
+        }
         let (sender, stream) = channel();
         let sequence = Sequence::new(request, sender, &shared.config, shared.given, &*shared.vocabulary);
         shared.accept(sequence)?;

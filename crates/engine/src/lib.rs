@@ -8,6 +8,7 @@
 //! - `request`: what may be asked for; checked before anything is done. `given`: rows of images that stand in for tokens.
 //! - `engine`: the handle, and the inbox that it shares with the thread.
 //! - `scheduler`: the thread's loop, and the only owner of everything that follows; no lock is held across a step.
+//! - `diffusion`: answers that are not made token by token, but from masks.
 //! - `sequence`: one request on its way. It has a place in the [`cache`], a [`sampler`], and its text so far (`stop`).
 //! - `stream`: events on their way to the caller.
 //!
@@ -41,6 +42,7 @@
 
 pub mod cache;
 mod config;
+mod diffusion;
 mod engine;
 mod error;
 mod event;
@@ -56,6 +58,7 @@ mod stream;
 mod vocabulary;
 
 pub use config::Config;
+pub use diffusion::{Diffusion, Remasking};
 pub use engine::Engine;
 pub use error::{EngineError, SubmitError};
 pub use event::{Event, Finish, FinishReason, Logprobs, Timings, Token, TokenLogprob, Usage};

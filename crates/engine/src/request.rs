@@ -3,8 +3,9 @@
 //! Every parameter has a value at which it does nothing, and those are the defaults, except for the temperature of 1: the
 //! default draws from the model's own distribution.
 
-use crate::SubmitError;
+use crate::diffusion::USUAL_ANSWER;
 use crate::given::Given;
+use crate::{Diffusion, SubmitError};
 use onebit_plan::AXES;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct Request {
     pub shown: Arc<[u32]>,
     /// How long it may wait and run, instead of [`Config::timeout`](crate::Config::timeout).
     pub timeout: Option<Duration>,
+    /// How the answer is made, where the model makes it by masked diffusion.
+    pub diffusion: Diffusion,
 }
 
 impl Default for Request {
@@ -65,6 +68,7 @@ impl Default for Request {
             skip_special: true,
             shown: Arc::default(),
             timeout: None,
+            diffusion: Diffusion::default(),
         }
     }
 }
@@ -204,7 +208,17 @@ impl Request {
         strings("stop", &self.stop, MAX_STOPS)?;
         count("logprobs", self.logprobs.unwrap_or(0), MAX_LOGPROBS, "alternatives")?;
         count("prompt_logprobs", self.prompt_logprobs.unwrap_or(0), MAX_LOGPROBS, "alternatives")?;
+        self.diffusion.validate()?;
         self.sampling.validate(vocabulary)
+    }
+
+    /// Fits the request to a model of masked diffusion, which makes at most `answer` tokens at once.
+    pub(crate) fn fit_diffusion(&mut self, answer: usize) -> Result<(), SubmitError> {
+        if self.prompt_logprobs.is_some() {
+            return Err(invalid("prompt_logprobs", "a model of masked diffusion says nothing of the prompt's tokens".into()));
+        }
+        self.max_tokens = Some(self.max_tokens.unwrap_or(USUAL_ANSWER).min(answer));
+        Ok(())
     }
 }
 

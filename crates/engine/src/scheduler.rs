@@ -198,6 +198,9 @@ impl<V: Vocabulary> Scheduler<V> {
     fn choose(&mut self) {
         self.work.clear();
         let limits = &self.shared.limits;
+        if self.shared.config.denoising.is_some() {
+            return self.choose_whole(limits.batch, limits.outputs);
+        }
         let mut budget = limits.batch;
         let mut rows = limits.outputs;
         let mut i = 0;
@@ -212,6 +215,17 @@ impl<V: Vocabulary> Scheduler<V> {
             i += 1;
         }
         self.share(budget.min(self.shared.config.prompt_chunk), rows);
+    }
+
+    /// Takes sequences whole, oldest first, as long as there is room.
+    fn choose_whole(&mut self, mut budget: usize, mut rows: usize) {
+        for (index, sequence) in self.running.iter().enumerate() {
+            let (len, outputs) = (sequence.remaining(), sequence.outputs(0, sequence.remaining()));
+            if len <= budget && outputs <= rows {
+                self.work.push(Work { index, start: 0, len, outputs });
+                (budget, rows) = (budget - len, rows - outputs);
+            }
+        }
     }
 
     /// Makes sure that the sequence has pages for its next token: if there are none, the youngest lose theirs, at last itself.
@@ -296,7 +310,7 @@ impl<V: Vocabulary> Scheduler<V> {
         self.tokens.clear();
         for work in &self.work {
             let sequence = &self.running[work.index];
-            self.tokens.extend_from_slice(&sequence.tokens[work.start..work.start + work.len]);
+            self.tokens.extend_from_slice(&sequence.input()[work.start..work.start + work.len]);
             let (pages, slot) = sequence.place.as_ref().map_or((&[][..], 0), |p| (p.pages(), p.slot()));
             spans.push(Span { len: work.len, start: work.start, pages, slot, outputs: work.outputs });
         }
@@ -330,7 +344,8 @@ impl<V: Vocabulary> Scheduler<V> {
             ends.extend(end.map(|event| (work.index, event)));
             let chosen = sequence.tokens.len() - known;
             self.stats.completion_tokens += chosen as u64;
-            self.stats.prompt_tokens += if work.len > 1 || work.start == 0 { work.len as u64 } else { 0 };
+            let read = if sequence.is_whole() { 0 } else { work.len };
+            self.stats.prompt_tokens += if work.len > 1 || work.start == 0 { read as u64 } else { 0 };
         }
         ends.sort_unstable_by_key(|(index, _)| *index);
         for (index, event) in ends.into_iter().rev() {
@@ -343,7 +358,7 @@ impl<V: Vocabulary> Scheduler<V> {
     /// Lets a sequence go on with the others if it has passed the point of a failure alone.
     fn clear_suspect(&mut self) {
         let Some(sequence) = self.running.first_mut() else { return };
-        if sequence.suspect.is_none_or(|n| sequence.computed() < n) {
+        if sequence.suspect.is_none_or(|n| sequence.computed() < n && !sequence.is_whole()) {
             return;
         }
         sequence.suspect = None;

@@ -1,6 +1,7 @@
 //! One request on its way: its tokens, its place in the caches, and what turns rows of logits into its events.
 
 use crate::cache::{Content, Place};
+use crate::diffusion::Canvas;
 use crate::given::Beside;
 use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
@@ -39,6 +40,8 @@ pub(crate) struct Sequence {
     begun: Option<Instant>,
     first: Option<Instant>,
     timeout: Option<Duration>,
+    /// Where its answer is made by masked diffusion.
+    canvas: Option<Canvas>,
 }
 
 /// Logprobs of the prompt's own tokens, as far as they are known.
@@ -63,14 +66,19 @@ pub(crate) struct Work {
 
 impl Sequence {
     pub(crate) fn new<V: Vocabulary>(request: Request, sender: Sender, config: &Config, given: usize, vocabulary: &V) -> Self {
-        let forbidden = if request.ignore_eos { vocabulary.ends() } else { &[] };
-        let sampler = Sampler::new(&request.sampling, forbidden, &request.prompt, vocabulary);
+        let ends = if request.ignore_eos { vocabulary.ends() } else { &[] };
+        let mask = config.denoising.map(|model| model.mask);
+        let forbidden: Vec<u32> = ends.iter().copied().chain(mask).collect();
+        let sampler = Sampler::new(&request.sampling, &forbidden, &request.prompt, vocabulary);
         let prompt = request.prompt.len();
+        let end = prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context);
+        let canvas = |model| Canvas::new(model, request.diffusion, request.sampling.seed, &request.prompt, end);
         Self {
             order: 0,
+            canvas: config.denoising.map(canvas),
             prompt,
             beside: Beside::new(request.given, request.axes, given),
-            end: prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context),
+            end,
             place: None,
             suspect: None,
             sender,
@@ -91,7 +99,7 @@ impl Sequence {
 
     /// What it is made of, for the cache.
     pub(crate) fn content(&self) -> Content<'_> {
-        Content { tokens: &self.tokens, beside: self.beside.as_ref() }
+        Content { tokens: self.input(), beside: self.beside.as_ref() }
     }
 
     /// What tokens of it have besides ids, for a step.
@@ -113,12 +121,25 @@ impl Sequence {
 
     /// Tokens that are not.
     pub(crate) fn remaining(&self) -> usize {
-        self.tokens.len() - self.computed()
+        self.input().len() - self.computed()
+    }
+
+    /// What the model is to see: its tokens, or prompt and answer with masks.
+    pub(crate) fn input(&self) -> &[u32] {
+        self.canvas.as_ref().map_or(&self.tokens, Canvas::tokens)
+    }
+
+    /// Whether all of it is computed again in each step.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.canvas.is_some()
     }
 
     /// Of `len` tokens from `start`, how many of the last need logits: the prompt's, as far as it is to be scored and is not yet,
     /// and the very last, from which a token is chosen.
     pub(crate) fn outputs(&self, start: usize, len: usize) -> usize {
+        if let Some(canvas) = &self.canvas {
+            return canvas.outputs();
+        }
         let stop = start + len;
         if let Some(scores) = &self.scores
             && scores.tokens.len() < self.prompt
@@ -133,6 +154,7 @@ impl Sequence {
     /// chosen, and none whose logits are asked for.
     pub(crate) fn reusable(&self) -> usize {
         match &self.scores {
+            _ if self.is_whole() => 0,
             Some(scores) if scores.tokens.len() < self.prompt => scores.tokens.len() - 1,
             _ => self.tokens.len() - 1,
         }
@@ -166,6 +188,11 @@ impl Sequence {
         vocabulary: &V,
         scratch: &mut Scratch,
     ) -> Option<Event> {
+        if let Some(mut canvas) = self.canvas.take() {
+            let end = self.denoise(&mut canvas, rows, width, vocabulary, scratch);
+            self.canvas = Some(canvas);
+            return end.unwrap_or_else(|error| Some(Event::Failed(error)));
+        }
         if let Some(place) = &mut self.place {
             place.advance(work.len);
         }
@@ -203,6 +230,28 @@ impl Sequence {
         Ok(())
     }
 
+    /// Takes away masks, and adds the tokens before the first that is left.
+    fn denoise<V: Vocabulary>(
+        &mut self,
+        canvas: &mut Canvas,
+        rows: &[f32],
+        width: usize,
+        vocabulary: &V,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Event>, EngineError> {
+        canvas.advance(rows, width, &mut |row, position| {
+            let max = sampler::check(row, position)?;
+            let id = self.sampler.sample(row, &self.tokens, scratch)?;
+            Ok((id, self.logprobs.map(|n| sampler::report(row, max, id, n, scratch))))
+        })?;
+        while let Some((id, logprobs)) = canvas.next_known() {
+            if let Some(event) = self.accept(id, logprobs, vocabulary) {
+                return Ok(Some(event));
+            }
+        }
+        Ok((self.tokens.len() >= self.end).then(|| self.length()))
+    }
+
     /// Chooses the next token.
     fn choose<V: Vocabulary>(
         &mut self,
@@ -213,14 +262,19 @@ impl Sequence {
     ) -> Result<Option<Event>, EngineError> {
         let max = sampler::check(row, position)?;
         let id = self.sampler.sample(row, &self.tokens, scratch)?;
+        let logprobs = self.logprobs.map(|n| sampler::report(row, max, id, n, scratch));
+        Ok(self.accept(id, logprobs, vocabulary))
+    }
+
+    /// Adds a token to the answer; gives the last event if it ends here.
+    fn accept<V: Vocabulary>(&mut self, id: u32, logprobs: Option<Logprobs>, vocabulary: &V) -> Option<Event> {
         self.tokens.push(id);
         self.first.get_or_insert_with(Instant::now);
         self.sampler.observe(&self.tokens, vocabulary);
         if vocabulary.ends().contains(&id) {
             let release = self.output.finish();
-            return Ok(Some(self.finish(FinishReason::Stop, release.text, release.stop)));
+            return Some(self.finish(FinishReason::Stop, release.text, release.stop));
         }
-        let logprobs = self.logprobs.map(|n| sampler::report(row, max, id, n, scratch));
         let hidden = self.skip_special && vocabulary.is_special(id) && !self.shown.contains(&id);
         let mut release = self.output.push(if hidden { &[] } else { vocabulary.bytes(id) });
         let full = self.tokens.len() >= self.end;
@@ -230,10 +284,10 @@ impl Sequence {
             release.stop = rest.stop;
         }
         self.sender.send(Event::Token(Token { id, text: release.text, logprobs }));
-        Ok(match release.stop {
+        match release.stop {
             Some(stop) => Some(self.finish(FinishReason::Stop, String::new(), Some(stop))),
             None => full.then(|| self.length()),
-        })
+        }
     }
 
     fn length(&self) -> Event {

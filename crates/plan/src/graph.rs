@@ -1,4 +1,4 @@
-use crate::{Error, Kind, Model, Op, Plan, Result, Rows, State, StateId, Value, ValueInfo, Weight, WeightId, WeightInfo};
+use crate::{Denoising, Error, Kind, Model, Op, Plan, Result, Rows, State, StateId, Value, ValueInfo, Weight, WeightId, WeightInfo};
 use std::collections::HashMap;
 
 /// Finds weights by the plan's names.
@@ -40,6 +40,7 @@ impl<'a> Graph<'a> {
             output: Value(0),
             vocabulary,
             context,
+            denoising: None,
         };
         Self {
             weights_by_name: weights,
@@ -51,6 +52,11 @@ impl<'a> Graph<'a> {
             names: None,
             fault: None,
         }
+    }
+
+    /// Says that the model guesses masked tokens.
+    pub fn denoises(&mut self, how: Denoising) {
+        self.plan.denoising = Some(how);
     }
 
     /// Runs `layer` for each of `count` layers, handing the stream from one to the next.

@@ -110,6 +110,17 @@ pub struct Plan {
     pub vocabulary: usize,
     /// Tokens of context that the model was made for.
     pub context: usize,
+    /// Where the model guesses masked tokens, and not the next one.
+    pub denoising: Option<Denoising>,
+}
+
+/// How a model of masked diffusion is asked (Sahoo et al. 2024, arXiv:2406.07524).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Denoising {
+    /// The token that stands for an unknown one.
+    pub mask: u32,
+    /// Whether the row of a position is about the token behind it, as of models that were made of causal ones.
+    pub shifted: bool,
 }
 
 impl Plan {

@@ -28,6 +28,7 @@ impl Build {
             output: Value(0),
             vocabulary: 6,
             context: 16,
+            denoising: None,
         });
         let (weight, out) = (b.weight(&[6, 8]), b.value(8));
         b.op(Embed { weight, by: Lookup::Token, scale: 1.0, out });

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod caches;
+mod diffusion;
 mod faults;
 mod images;
 mod limits;
