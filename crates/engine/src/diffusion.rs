@@ -20,7 +20,7 @@ const USUAL_BLOCK: usize = 32;
 /// The most steps.
 const MOST_STEPS: usize = 1 << 16;
 
-/// How a model of masked diffusion makes its answer; others do not look at it.
+/// How a model of masked diffusion makes its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Diffusion {
     /// Steps for the whole answer, from 1 to 65536; `None` is one for each token.

@@ -100,8 +100,9 @@ impl<V: Vocabulary> Engine<V> {
         // What a prompt can have of a step in which all others that run get a token.
         let step = shared.config.prompt_chunk.min(shared.limits.batch.saturating_sub(shared.config.max_sequences - 1));
         Beside::validate(&request.given, &request.axes, request.prompt.len(), shared.given, step)?;
-        if let Some(model) = shared.config.denoising {
-            request.fit_diffusion(shared.limits.outputs.saturating_sub(usize::from(model.shifted)))?;
+        match shared.config.denoising {
+            Some(model) => request.fit_diffusion(shared.limits.outputs.saturating_sub(usize::from(model.shifted)))?,
+            None => request.refuse_diffusion()?,
         }
         let (sender, stream) = channel();
         let sequence = Sequence::new(request, sender, &shared.config, shared.given, &*shared.vocabulary);

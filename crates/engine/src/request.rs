@@ -49,7 +49,7 @@ pub struct Request {
     pub shown: Arc<[u32]>,
     /// How long it may wait and run, instead of [`Config::timeout`](crate::Config::timeout).
     pub timeout: Option<Duration>,
-    /// How the answer is made, where the model makes it by masked diffusion.
+    /// How the answer is made, where the model makes it by masked diffusion; as it is by default for others.
     pub diffusion: Diffusion,
 }
 
@@ -210,6 +210,21 @@ impl Request {
         count("prompt_logprobs", self.prompt_logprobs.unwrap_or(0), MAX_LOGPROBS, "alternatives")?;
         self.diffusion.validate()?;
         self.sampling.validate(vocabulary)
+    }
+
+    /// Refuses settings that say nothing to a model that makes one token after the other.
+    pub(crate) fn refuse_diffusion(&self) -> Result<(), SubmitError> {
+        let (given, usual) = (&self.diffusion, Diffusion::default());
+        let set = [
+            ("steps", given.steps != usual.steps),
+            ("block_length", given.block != usual.block),
+            ("remasking", given.remasking != usual.remasking),
+            ("eps", given.eps != usual.eps),
+        ];
+        match set.iter().find(|(_, set)| *set) {
+            Some((param, _)) => Err(invalid(param, "this model makes one token after the other, not an answer out of masks".into())),
+            None => Ok(()),
+        }
     }
 
     /// Fits the request to a model of masked diffusion, which makes at most `answer` tokens at once.

@@ -19,6 +19,8 @@ const PAGE: usize = 64;
 const DEFAULT_CONTEXT: usize = 8192;
 /// Prompt tokens in one step.
 const PROMPT_CHUNK: usize = 512;
+/// Tokens of an answer that is made out of masks: all of them have logits at once.
+const MASKED_ANSWER: usize = 512;
 
 /// Where and how a model runs; shared by all commands that run one.
 #[derive(clap::Args, Clone, Debug)]
@@ -225,11 +227,15 @@ pub(crate) fn engine_at(
     let tokens = wanted.unwrap_or(model.plan.context.min(DEFAULT_CONTEXT));
     model.plan.fit_context(tokens);
     let plan = model.plan.clone();
-    let limits = limits(&plan, tokens, sequences, sequences, device);
+    let limits = match plan.denoising {
+        // A sequence is computed whole in each step.
+        Some(_) => Limits { batch: tokens, ..limits(&plan, tokens, sequences, tokens.min(MASKED_ANSWER + 1), device) },
+        None => limits(&plan, tokens, sequences, sequences, device),
+    };
     let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
     // What recurrent layers keep is not known at the ends of pages.
     let prefix_reuse = plan.fixed_state() == 0;
-    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, prefix_reuse, ..Config::default() };
+    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, prefix_reuse, denoising: plan.denoising, ..Config::default() };
     Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
 }
 

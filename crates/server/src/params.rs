@@ -5,7 +5,7 @@
 use crate::error::ApiError;
 use crate::json::{Fields, as_integer, kind_of, out_of_range, shorten, too_many, wrong_type};
 use crate::options::Limits;
-use onebit_engine::{Request, Sampling};
+use onebit_engine::{Diffusion, Remasking, Request, Sampling};
 use serde_json::Value;
 
 /// Whole f32 range: for numbers whose bounds the engine knows.
@@ -124,6 +124,27 @@ pub(crate) fn sampling(fields: &mut Fields, defaults: &Sampling, limits: &Limits
     Ok(s)
 }
 
+/// Takes what governs how an answer is made of masks.
+fn diffusion(fields: &mut Fields) -> Result<Diffusion, ApiError> {
+    let mut d = Diffusion::default();
+    if let Some(n) = fields.integer("steps", COUNT)? {
+        d.steps = Some(n as usize);
+    }
+    if let Some(n) = fields.integer("block_length", COUNT)? {
+        d.block = Some(n as usize);
+    }
+    if let Some(name) = fields.string("remasking")? {
+        d.remasking = Remasking::named(&name).ok_or_else(|| {
+            let known = Remasking::NAMES.map(|(name, _)| name).join(", ");
+            ApiError::invalid("remasking", format!("Invalid value for `remasking`: `{}`; known are {known}", shorten(&name)))
+        })?;
+    }
+    if let Some(eps) = fields.number("eps", ANY)? {
+        d.eps = eps;
+    }
+    Ok(d)
+}
+
 /// Any 64-bit integer; -1 asks for a new seed, as in llama-server.
 fn parse_seed(value: &Value) -> Result<Option<u64>, ApiError> {
     let (low, high) = (i64::MIN, u64::MAX);
@@ -217,7 +238,8 @@ pub(crate) fn request(
     length: Option<usize>,
 ) -> Result<Request, ApiError> {
     refuse_unsupported(fields)?;
-    let mut request = Request { sampling: sampling(fields, defaults, limits)?, max_tokens: length, ..Request::default() };
+    let (sampling, diffusion) = (sampling(fields, defaults, limits)?, diffusion(fields)?);
+    let mut request = Request { sampling, diffusion, max_tokens: length, ..Request::default() };
     let mut given: Option<&str> = None;
     for name in lengths {
         let Some(value) = fields.value(name) else { continue };
@@ -316,7 +338,7 @@ mod tests {
             "dry_multiplier": 0.75, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": 11, "dry_sequence_breakers": ["x"],
             "xtc_probability": 0.5, "xtc_threshold": 0.25, "mirostat": 2, "mirostat_tau": 4, "mirostat_eta": 0.5,
             "seed": 42, "logit_bias": {"5": -100}, "max_tokens": 17, "stop": ["a", "b"], "ignore_eos": true,
-            "skip_special_tokens": false,
+            "skip_special_tokens": false, "steps": 12, "block_length": 4, "remasking": "entropy", "eps": 0.25,
         }))
         .expect("valid");
         let s = &request.sampling;
@@ -324,6 +346,8 @@ mod tests {
         assert_eq!((s.repeat_penalty, s.repeat_last_n, s.presence_penalty, s.frequency_penalty), (1.5, Some(9), 0.5, -0.5));
         assert_eq!((s.dry.multiplier, s.dry.base, s.dry.allowed_length, s.dry.penalty_last_n), (0.75, 2.0, 3, Some(11)));
         assert_eq!((s.dry.sequence_breakers.clone(), s.xtc.probability, s.xtc.threshold), (vec!["x".to_string()], 0.5, 0.25));
+        let diffusion = Diffusion { steps: Some(12), block: Some(4), remasking: Remasking::Entropy, eps: 0.25 };
+        assert_eq!(request.diffusion, diffusion);
         assert_eq!((s.mirostat.mode, s.mirostat.tau, s.mirostat.eta), (2, 4.0, 0.5));
         assert_eq!((s.seed, s.logit_bias.clone()), (Some(42), vec![(5, -100.0)]));
         assert_eq!(
@@ -355,6 +379,9 @@ mod tests {
             (json!({ "top_k": 1.5 }), "top_k"),
             (json!({ "top_k": -2 }), "top_k"),
             (json!({ "mirostat": 3 }), "mirostat"),
+            (json!({ "remasking": "best" }), "remasking"),
+            (json!({ "steps": -1 }), "steps"),
+            (json!({ "block_length": 1.5 }), "block_length"),
             (json!({ "repetition_penalty": 0 }), "repetition_penalty"),
             (json!({ "repeat_penalty": 101 }), "repeat_penalty"),
             (json!({ "repeat_penalty": 1.1, "repetition_penalty": 1.2 }), "repetition_penalty"),

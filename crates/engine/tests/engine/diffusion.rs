@@ -211,10 +211,18 @@ fn limits_of_answers() {
     assert_eq!(refused(with(Diffusion { eps: f32::NAN, ..Diffusion::default() })), "eps");
     assert_eq!(refused(Request { prompt_logprobs: Some(1), ..request.clone() }), "prompt_logprobs");
     assert_eq!(Remasking::named("no such"), None);
-    // Other models have no use for what it says, but look at it.
+    // Other models have no use for any of it.
     let (toy, _) = crate::toy::Toy::new(limits(8, 4, 16, 2));
     let other = Engine::new(toy, Words::new(), Config::default());
-    assert!(other.submit(with(Diffusion { steps: Some(0), ..Diffusion::default() })).is_err());
+    for (diffusion, name) in [
+        (Diffusion { steps: Some(5), ..Diffusion::default() }, "steps"),
+        (Diffusion { block: Some(0), ..Diffusion::default() }, "block_length"),
+        (Diffusion { remasking: Remasking::Margin, ..Diffusion::default() }, "remasking"),
+        (Diffusion { eps: 0.5, ..Diffusion::default() }, "eps"),
+    ] {
+        let refusal = other.submit(with(diffusion)).map(|_| ());
+        assert!(matches!(refusal, Err(SubmitError::Invalid { param, .. }) if param == name), "{refusal:?}");
+    }
 }
 
 /// Reported of a token is what the model thought when it was kept.

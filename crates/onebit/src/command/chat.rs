@@ -1,6 +1,6 @@
 use crate::{
     Loudness,
-    command::sampling::SamplingArgs,
+    command::sampling::{DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs, Loaded},
     speed,
@@ -31,6 +31,8 @@ pub(crate) struct Chat {
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
+    diffusion: DiffusionArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -50,7 +52,7 @@ impl Chat {
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
         let mut talk =
-            Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), last: None };
+            Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), diffusion: self.diffusion.clone(), last: None };
         talk.restart();
         if std::io::stdin().is_terminal() { self.by_hand(&mut talk) } else { by_pipe(&mut talk) }
     }
@@ -99,6 +101,7 @@ struct Conversation {
     system: Option<String>,
     messages: Vec<Value>,
     sampling: SamplingArgs,
+    diffusion: DiffusionArgs,
     last: Option<String>,
 }
 
@@ -151,7 +154,12 @@ impl Conversation {
         let tokenizer = self.loaded.engine.tokenizer();
         let text = template.render(&Value::Array(self.messages.clone()), &Render { add_generation_prompt: true, ..Render::default() })?;
         let prompt = tokenizer.encode(&text, Encode { add_special: false, parse_special: true });
-        let mut stream = self.loaded.engine.submit(Request { prompt, sampling: self.sampling.to_sampling(), ..Request::default() })?;
+        let mut stream = self.loaded.engine.submit(Request {
+            prompt,
+            sampling: self.sampling.to_sampling(),
+            diffusion: self.diffusion.to_diffusion(),
+            ..Request::default()
+        })?;
         self.stop.store(false, Ordering::Relaxed);
         let mut answer = String::new();
         let mut out = std::io::stdout().lock();

@@ -1,6 +1,6 @@
 use crate::{
     Loudness,
-    command::sampling::SamplingArgs,
+    command::sampling::{DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs},
     speed,
@@ -39,6 +39,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
+    diffusion: DiffusionArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -72,6 +74,7 @@ impl Run {
             max_tokens: self.max_tokens,
             sampling: self.sampling.to_sampling(),
             stop: self.stop.clone(),
+            diffusion: self.diffusion.to_diffusion(),
             ..Request::default()
         };
         let mut stream = loaded.engine.submit(request).map_err(|e| Usage(e.to_string()))?;

@@ -1,4 +1,4 @@
-use onebit_engine::Sampling;
+use onebit_engine::{Diffusion, Remasking, Sampling};
 
 /// How tokens are chosen; shared by `run` and `chat`.
 #[derive(clap::Args, Clone)]
@@ -35,5 +35,33 @@ impl SamplingArgs {
             seed: self.seed,
             ..Sampling::default()
         }
+    }
+}
+
+/// How an answer is made of masks; shared by `run` and `chat`.
+#[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Masked diffusion (LLaDA, Dream)")]
+pub(crate) struct DiffusionArgs {
+    /// Steps in which the answer is made [default: one for each token]
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+    /// Tokens of a block, one of which is made after the other; 0 makes the answer at once, by times [default: 32 for LLaDA, 0 for Dream]
+    #[arg(long, value_name = "N")]
+    block_length: Option<usize>,
+    /// Which guesses are kept: low_confidence (the most probable), entropy, margin, random, origin
+    #[arg(long, default_value = "low_confidence", value_name = "WHICH", value_parser = remasking)]
+    remasking: Remasking,
+    /// The last time, where the answer is made by times
+    #[arg(long, default_value_t = Diffusion::default().eps, value_name = "T")]
+    eps: f32,
+}
+
+fn remasking(name: &str) -> Result<Remasking, String> {
+    Remasking::named(name).ok_or_else(|| format!("known are {}", Remasking::NAMES.map(|(name, _)| name).join(", ")))
+}
+
+impl DiffusionArgs {
+    pub(crate) fn to_diffusion(&self) -> Diffusion {
+        Diffusion { steps: self.steps, block: self.block_length, remasking: self.remasking, eps: self.eps }
     }
 }
