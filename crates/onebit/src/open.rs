@@ -235,7 +235,14 @@ pub(crate) fn engine_at(
     let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
     // What recurrent layers keep is not known at the ends of pages.
     let prefix_reuse = plan.fixed_state() == 0;
-    let config = Config { max_sequences: sequences, context: tokens, prompt_chunk: PROMPT_CHUNK, prefix_reuse, denoising: plan.denoising, ..Config::default() };
+    let config = Config {
+        max_sequences: sequences,
+        context: tokens,
+        prompt_chunk: PROMPT_CHUNK,
+        prefix_reuse,
+        denoising: plan.denoising,
+        ..Config::default()
+    };
     Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
 }
 

@@ -51,8 +51,15 @@ impl Chat {
         }
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone())?;
-        let mut talk =
-            Conversation { loaded, stop, system: self.system.clone(), messages: vec![], sampling: self.sampling.clone(), diffusion: self.diffusion.clone(), last: None };
+        let mut talk = Conversation {
+            loaded,
+            stop,
+            system: self.system.clone(),
+            messages: vec![],
+            sampling: self.sampling.clone(),
+            diffusion: self.diffusion.clone(),
+            last: None,
+        };
         talk.restart();
         if std::io::stdin().is_terminal() { self.by_hand(&mut talk) } else { by_pipe(&mut talk) }
     }
