@@ -153,6 +153,9 @@ enum Keep {
     Each(f32),
 }
 
+/// The token that is guessed from a row of logits, for a position, and what is to be reported of it.
+pub(crate) type Guesser<'a> = dyn FnMut(&[f32], usize) -> Result<(u32, Option<Logprobs>), EngineError> + 'a;
+
 /// A position's guess.
 struct Guess {
     position: usize,
@@ -216,12 +219,7 @@ impl Canvas {
     }
 
     /// Takes the rows of logits of the last [`Canvas::outputs`] tokens, and keeps some of what `guess` makes of a row for a position.
-    pub(crate) fn advance(
-        &mut self,
-        rows: &[f32],
-        width: usize,
-        guess: &mut dyn FnMut(&[f32], usize) -> Result<(u32, Option<Logprobs>), EngineError>,
-    ) -> Result<(), EngineError> {
+    pub(crate) fn advance(&mut self, rows: &[f32], width: usize, guess: &mut Guesser<'_>) -> Result<(), EngineError> {
         let Some(keep) = self.steps.pop() else { return Ok(()) };
         let first = self.tokens.len() - self.outputs();
         let mut guesses = vec![];
