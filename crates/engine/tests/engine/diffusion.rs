@@ -2,7 +2,7 @@
 
 use crate::toy::{Words, collect, limits};
 use onebit_engine::{Config, Diffusion, Engine, Event, FinishReason, Remasking, Request, Sampling, SubmitError, Vocabulary};
-use onebit_plan::{Batch, Denoising, DeviceError, Executable, Limits};
+use onebit_plan::{Batch, BatchForm, Denoising, DeviceError, Executable, Limits};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ impl Executable for Seer {
         WIDTH
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, WIDTH)?;
+        batch.check(&self.limits, &BatchForm::text(WIDTH))?;
         let mut steps = self.steps.lock().unwrap();
         steps.push(batch.spans.len());
         if self.fails_at == Some(steps.len()) {
