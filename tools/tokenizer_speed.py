@@ -65,6 +65,7 @@ class Theirs:
         from tokenizers import Tokenizer
 
         self.tokenizer, self.texts = Tokenizer.from_file(str(folder / "tokenizer.json")), {}
+        self.tokenizer.encode_special_tokens = True  # as text, where the text holds some
 
     def __call__(self, path):
         text = self.texts.setdefault(path, path.read_bytes().decode())
