@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{data, ids, json, published};
-use onebit_formats::{Checkpoint, Meta, Metadata, Source, Texts};
+use common::{data, ids, json, metadata_only, published};
+use onebit_formats::{Checkpoint, Meta, Texts};
 use onebit_text::{ChatTemplate, Encode, Render, Tokenizer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const BARE: Encode = Encode { add_special: false, parse_special: true };
@@ -20,15 +20,7 @@ fn texts<'a>(all: impl IntoIterator<Item = &'a str>) -> Meta {
 }
 
 fn checkpoint(pairs: impl IntoIterator<Item = (&'static str, Meta)>) -> Checkpoint {
-    let pairs: BTreeMap<String, Meta> = pairs.into_iter().map(|(k, v)| (format!("tokenizer.{k}"), v)).collect();
-    Checkpoint {
-        source: Source::Gguf,
-        path: "test.gguf".into(),
-        metadata: Metadata { path: "test.gguf".into(), pairs },
-        config: Map::new(),
-        generation_config: Map::new(),
-        tensors: BTreeMap::new(),
-    }
+    metadata_only(pairs.into_iter().map(|(k, v)| (format!("tokenizer.{k}"), v)).collect())
 }
 
 /// The vocabulary of a `tokenizer.json` as llama.cpp's converter would write it.

@@ -7,7 +7,7 @@ mod common;
 mod random;
 
 use common::{Folder, data, json, vocabularies};
-use onebit_formats::{Checkpoint, Meta, Metadata, Source, Texts};
+use onebit_formats::{Meta, Texts};
 use onebit_text::{ChatTemplate, Encode, Render, Tokenizer};
 use random::Random;
 use serde_json::{Map, Value};
@@ -288,14 +288,7 @@ fn gguf_vocabulary() {
             );
         }
         let pairs = pairs.into_iter().map(|(k, v)| (format!("tokenizer.ggml.{k}"), v)).collect();
-        let checkpoint = Checkpoint {
-            source: Source::Gguf,
-            path: "mutated.gguf".into(),
-            metadata: Metadata { path: "mutated.gguf".into(), pairs },
-            config: Map::new(),
-            generation_config: Map::new(),
-            tensors: BTreeMap::new(),
-        };
+        let checkpoint = common::metadata_only(pairs);
         if let Ok(tokenizer) = Tokenizer::from_checkpoint(&checkpoint) {
             read += 1;
             exercise(&tokenizer);

@@ -29,6 +29,8 @@ pub(crate) enum Scanner {
     Numbers { max: usize },
     /// A run of Chinese characters or kana, as DeepSeek-V3 has them.
     HanKana,
+    /// Three digits of ASCII, as Falcon has them.
+    ThreeDigits,
     /// A run of word characters, or of others that are no white space.
     WordsAndSymbols,
 }
@@ -69,6 +71,8 @@ pub(crate) const DEEPSEEK: [&str; 3] = [
 pub(crate) const DIGITS_3: &str = r"\p{N}{1,3}";
 /// What the pre-tokenizer `Whitespace` finds.
 const WORDS_AND_SYMBOLS: &str = r"\w+|[^\w\s]+";
+/// Three digits of ASCII.
+pub(crate) const THREE_DIGITS: &str = "[0-9][0-9][0-9]";
 /// Each number.
 pub(crate) const DIGIT: &str = r"\p{N}";
 
@@ -130,6 +134,7 @@ const KNOWN: &[(&str, Scanner)] = &[
     (SPARK, Scanner::DeepSeek { lines: false }),
     (DIGITS_3, Scanner::Numbers { max: 3 }),
     (DIGIT, Scanner::Numbers { max: 1 }),
+    (THREE_DIGITS, Scanner::ThreeDigits),
     (WORDS_AND_SYMBOLS, Scanner::WordsAndSymbols),
 ];
 
@@ -142,6 +147,10 @@ impl Scanner {
     /// The first match at or after the byte `at` of `text`, never empty.
     #[inline]
     pub(crate) fn find(self, classes: Classes, text: &str, at: usize) -> Option<Range<usize>> {
+        if self == Self::ThreeDigits {
+            let found = text.as_bytes()[at..].windows(3).position(|three| three.iter().all(u8::is_ascii_digit))?;
+            return Some(at + found..at + found + 3);
+        }
         let mut start = at;
         while start < text.len() {
             let cursor = Cursor { classes, text: &text[start..] };
@@ -156,6 +165,7 @@ impl Scanner {
                 },
                 Self::Phrases => cursor.phrases(),
                 Self::Numbers { max } => cursor.run_of(0, max, |class, _| class & NUMBER != 0),
+                Self::ThreeDigits => 0,
                 Self::WordsAndSymbols => cursor.words_and_symbols(),
                 Self::HanKana => cursor.run_of(0, usize::MAX, |_, c| matches!(c, '一'..='龥' | '\u{3040}'..='ヿ')),
             };

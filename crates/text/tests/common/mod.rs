@@ -73,6 +73,11 @@ pub fn gguf(entry: &Value) -> Checkpoint {
         };
         pairs.insert(format!("tokenizer.ggml.{key}"), meta);
     }
+    metadata_only(pairs)
+}
+
+/// A GGUF file of these pairs, without tensors.
+pub fn metadata_only(pairs: BTreeMap<String, Meta>) -> Checkpoint {
     Checkpoint {
         source: Source::Gguf,
         path: "test.gguf".into(),

@@ -9,7 +9,7 @@ use crate::{
     tokenizer::{
         scan::{
             BAILING, DEEPSEEK, DIGIT, DIGITS_3, EXAONE_MOE, GPT2, KIMI, LLAMA3, LLAMA3_NUMBERS, O200K, O200K_DIGIT, QWEN2,
-            QWEN2_NO_CONTRACTIONS, QWEN35, SEED, SPARK, TEKKEN,
+            QWEN2_NO_CONTRACTIONS, QWEN35, SEED, SPARK, TEKKEN, THREE_DIGITS,
         },
         split::{Behavior, DigitGroups, Pattern, Step},
     },
@@ -160,8 +160,8 @@ const ALL: &[Pre] = &[
         ..PLAIN
     },
     Pre { names: &["deepseek-coder"], cuts: &[At(r"[\r\n]"), At(r"\s?\p{L}+"), At(r"\s?\p{P}+"), At(DEEPSEEK_CJK), At(DIGIT)], ..PLAIN },
-    Pre { names: &["falcon"], cuts: &[At(r"[\p{P}\$\+<=>\^~\|`]+"), At(GPT2), At("[0-9][0-9][0-9]")], ..PLAIN },
-    Pre { names: &["default"], cuts: &[At(r"[\p{P}\$\+<=>\^~\|]+"), At(GPT2), At(r"\p{N}+"), At("[0-9][0-9][0-9]")], ..PLAIN },
+    Pre { names: &["falcon"], cuts: &[At(r"[\p{P}\$\+<=>\^~\|`]+"), At(GPT2), At(THREE_DIGITS)], ..PLAIN },
+    Pre { names: &["default"], cuts: &[At(r"[\p{P}\$\+<=>\^~\|]+"), At(GPT2), At(r"\p{N}+"), At(THREE_DIGITS)], ..PLAIN },
     Pre {
         names: &["chameleon"],
         cuts: &[
