@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub struct Checks {
     /// Two waves touch a byte, one writing, with no barrier and no atomic in between.
     pub races: bool,
-    /// Global, local and private memory is read that neither host nor kernel wrote.
+    /// Global or local memory is read that neither host nor kernel wrote.
     pub memory: bool,
     /// Registers are read that were not written.
     pub registers: bool,
@@ -108,6 +108,8 @@ pub(crate) struct Checker {
     registers: HashMap<u32, Box<Written>>,
     /// Private memory that was written.
     private: HashMap<u32, Vec<bool>>,
+    /// Lanes in which the running instruction loaded what was not written.
+    undefined_loads: u32,
 }
 
 #[derive(Debug)]
@@ -129,6 +131,7 @@ impl Checker {
             next: 1,
             registers: HashMap::new(),
             private: HashMap::new(),
+            undefined_loads: 0,
         }
     }
 
@@ -212,7 +215,8 @@ impl Checker {
         let address = access.addresses[lane];
         let found = |kind, at, detail| Err(Found { kind, lanes: 1 << lane, address: at, detail });
         if access.space == Space::Private {
-            return self.private_access(wave, lane, access);
+            self.private_access(wave, lane, access);
+            return Ok(());
         }
         let local = access.space == Space::Local;
         if local && address + u64::from(access.bytes) > self.local.len() as u64 {
@@ -309,29 +313,28 @@ impl Checker {
         }
     }
 
-    fn private_access(&mut self, wave: &Wave, lane: usize, access: &Access<'_>) -> Result<(), Found> {
+    /// Spills save registers that nothing wrote, so that a load from scratch gives an undefined value rather than a fault.
+    fn private_access(&mut self, wave: &Wave, lane: usize, access: &Access<'_>) {
         let size = wave.scratch_lane as usize;
         let start = access.addresses[lane] as usize;
-        if start + access.bytes as usize > size || !self.checks.memory {
-            return Ok(());
+        if start + access.bytes as usize > size {
+            return;
         }
         let written = self.private.entry(wave.global).or_insert_with(|| vec![false; size * LANES]);
-        for at in start..start + access.bytes as usize {
-            let slot = &mut written[lane * size + at];
+        for slot in &mut written[lane * size + start..][..access.bytes as usize] {
             if access.reads && !*slot {
-                let detail = "nothing has written this byte of scratch".to_string();
-                return Err(Found { kind: Kind::Uninitialized, lanes: 1 << lane, address: at as u64, detail });
+                self.undefined_loads |= 1 << lane;
             }
             *slot |= access.writes;
         }
-        Ok(())
     }
 
     /// Looks at the registers that an instruction reads: gives for its low and high results the lanes in which they are defined.
     ///
     /// Compilers read registers that nothing wrote where the result does not matter, so that arithmetic on them only makes its result
     /// undefined. What decides (addresses, stored data, comparisons, values that become scalars) has to be defined.
-    pub(crate) fn registers_read(&self, wave: &Wave, uses: &Uses) -> Result<[u32; 2], Found> {
+    pub(crate) fn registers_read(&mut self, wave: &Wave, uses: &Uses) -> Result<[u32; 2], Found> {
+        self.undefined_loads = 0;
         let Some(written) = self.registers.get(&wave.global).filter(|_| self.checks.registers) else { return Ok([u32::MAX; 2]) };
         let found = |lanes, detail| Err(Found { kind: Kind::Uninitialized, lanes, address: 0, detail });
         let mut defined = [u32::MAX; 2];
@@ -354,7 +357,7 @@ impl Checker {
         if let Some(written) = self.registers.get_mut(&wave) {
             let lanes = if uses.all_lanes { u32::MAX } else { exec };
             for (register, high) in uses.vectors_written() {
-                let defined = if uses.keeps_definedness { defined[usize::from(high)] } else { u32::MAX };
+                let defined = if uses.keeps_definedness { defined[usize::from(high)] } else { !self.undefined_loads };
                 written.lanes[register] = written.lanes[register] & !lanes | lanes & defined;
             }
             for register in uses.scalars_written() {

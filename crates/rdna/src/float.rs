@@ -202,6 +202,21 @@ impl Round {
         self.corrected(near, x - ldexp64(near, -n.clamp(-2200, 2200)))
     }
 
+    /// (a * b + c) * 2^n, rounded once.
+    pub(crate) fn fma_scaled64(self, a: f64, b: f64, c: f64, n: i32) -> f64 {
+        let fused = a.mul_add(b, c);
+        let missing = missing_of_sum(a, b, c, fused);
+        let result = ldexp64(fused, n);
+        let lost = fused - ldexp64(result, -n);
+        if self != Self::NearestEven {
+            return self.corrected(result, if lost == 0.0 { missing } else { lost });
+        }
+        // Where scaling was a tie, what the sum had lost decides.
+        let neighbour = if lost > 0.0 { result.next_up() } else { result.next_down() };
+        let tie = lost != 0.0 && ldexp64(neighbour, -n) - fused == lost;
+        if tie && (missing > 0.0 && lost > 0.0 || missing < 0.0 && lost < 0.0) { neighbour } else { result }
+    }
+
     /// `near` moved to its neighbour if the mode wants that, given the sign of what is missing.
     fn corrected(self, near: f64, missing: f64) -> f64 {
         directed!(near, missing.partial_cmp(&0.0), self)

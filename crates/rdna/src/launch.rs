@@ -501,7 +501,7 @@ impl Run<'_> {
             counts.lanes[at] += u64::from(mask.count_ones());
             executed += 1;
             exec.clock += 1;
-            let defined = match exec.checker.as_deref().map(|c| c.registers_read(exec.wave, &code.uses)) {
+            let defined = match exec.checker.as_deref_mut().map(|c| c.registers_read(exec.wave, &code.uses)) {
                 Some(Err(found)) => return (exec.fail(&code.inst, found.kind, found.lanes, None, found.detail), executed),
                 Some(Ok(defined)) => defined,
                 None => [u32::MAX; 2],

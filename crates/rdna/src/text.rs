@@ -49,9 +49,21 @@ fn source(number: u16, ty: Ty, literal: u32) -> String {
         248 if ty.is_16() => integer_or(ty, 8, INVERSE_TAU_16),
         n @ 240..=248 => integer_or(ty, n - 240, FLOATS[n as usize - 240]),
         253 => "src_scc".into(),
-        255 => format!("{literal:#x}"),
+        255 => literal_text(literal, ty),
         n @ 256.. => vgpr(n - 256, ty.registers()),
         n => format!("<{n}>"),
+    }
+}
+
+/// A literal that could have been an inline constant is shown like one.
+fn literal_text(literal: u32, ty: Ty) -> String {
+    let small = (-16..=64).contains(&(literal as i32));
+    let float = (240..248u16).find(|&n| crate::exec::inline_constant(n, Ty::F32) == u64::from(literal));
+    match float {
+        _ if ty.registers() == 2 || ty.is_16() => format!("{literal:#x}"),
+        _ if small => (literal as i32).to_string(),
+        Some(n) => FLOATS[usize::from(n - 240)].into(),
+        None => format!("{literal:#x}"),
     }
 }
 

@@ -155,7 +155,7 @@ impl Uses {
     }
 
     fn lanes(&mut self, inst: &Inst) {
-        self.decides = true;
+        self.decides = inst.encoding != Encoding::Scratch;
         let scalar = u16::from(inst.saddr) != operand::NULL;
         if !inst.op.name.contains("addtid") && inst.vaddr {
             self.source(inst.src[0], if scalar || inst.encoding == Encoding::Scratch { 1 } else { 2 });

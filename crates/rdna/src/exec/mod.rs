@@ -9,7 +9,7 @@ pub(crate) mod vector;
 mod wave;
 
 pub(crate) use flow::TURN;
-pub(crate) use wave::{PRIVATE_APERTURE, SHARED_APERTURE, Wave};
+pub(crate) use wave::{PRIVATE_APERTURE, SHARED_APERTURE, Wave, constant as inline_constant};
 
 use crate::{
     check::{Access, Checker},

@@ -4,7 +4,7 @@
 use super::{Op, Run, flag, rows::*, value::*, vop2};
 use crate::{
     exec::vector,
-    float::{self, max32, max64, med3, min32, min64},
+    float::{self, Round, max32, max64, med3, min32, min64},
 };
 
 fn bytes(a: u32) -> [u32; 4] {
@@ -83,12 +83,14 @@ fn cube(x: f32, y: f32, z: f32) -> (f32, f32, f32, f32) {
     }
 }
 
-/// The last step of a division: special cases, else the quotient with its sign (ISA guide, `V_DIV_FIXUP_*`).
+/// The last step of a division: special cases, else the quotient with its sign (ISA guide, `V_DIV_FIXUP_*`). A quotient that is no
+/// number although the operands are comes from an overflow on the way.
 macro_rules! div_fixup {
-    ($name:ident, $t:ty) => {
+    ($name:ident, $t:ty, $bits:ty, $mantissa:expr, $underflow:expr) => {
         fn $name(quotient: $t, denominator: $t, numerator: $t) -> $t {
             let negative = denominator.is_sign_negative() != numerator.is_sign_negative();
             let signed = |magnitude: $t| if negative { -magnitude } else { magnitude };
+            let exponent = |x: $t| ((x.abs().to_bits() >> $mantissa) as $bits) as i32;
             if numerator.is_nan() {
                 numerator
             } else if denominator.is_nan() {
@@ -97,8 +99,10 @@ macro_rules! div_fixup {
                 <$t>::NAN
             } else if denominator == 0.0 || numerator.is_infinite() {
                 signed(<$t>::INFINITY)
-            } else if denominator.is_infinite() || numerator == 0.0 {
+            } else if denominator.is_infinite() || numerator == 0.0 || exponent(numerator) - exponent(denominator) < $underflow {
                 signed(0.0)
+            } else if quotient.is_nan() {
+                signed(<$t>::INFINITY)
             } else {
                 signed(quotient.abs())
             }
@@ -106,8 +110,8 @@ macro_rules! div_fixup {
     };
 }
 
-div_fixup!(div_fixup32, f32);
-div_fixup!(div_fixup64, f64);
+div_fixup!(div_fixup32, f32, u32, 23, -150);
+div_fixup!(div_fixup64, f64, u64, 52, -1075);
 
 /// Scales an operand of a division so that nothing on the way over- or underflows, and tells whether the result has to be scaled back
 /// (ISA guide, `V_DIV_SCALE_F32`): the value to scale, denominator, numerator.
@@ -125,7 +129,7 @@ fn div_scale32(value: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     } else if subnormal(denominator) {
         (scaled(64), false)
     } else if tiny_inverse && tiny_quotient {
-        (if value == denominator { scaled(64) } else { value }, true)
+        (if value == denominator { scaled(-64) } else { value }, true)
     } else if tiny_inverse {
         (scaled(-64), false)
     } else if tiny_quotient {
@@ -135,6 +139,20 @@ fn div_scale32(value: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     } else {
         (value, false)
     }
+}
+
+/// A fused product and sum that undoes the scaling of `div_scale32`, rounded once: a large quotient was scaled down, a small one up.
+/// (The guide has 2^32; quotients come out right with the 2^64 that the operands were scaled by, in the direction that the
+/// quotient's exponent tells.)
+fn scaled_back32(scaled: u32, round: Round, [a, b, quotient]: [f32; 3]) -> f32 {
+    let direction = if quotient.abs() >= 2.0 { 64 } else { -64 };
+    let fused = round.sum(f64::from(a) * f64::from(b), quotient.into());
+    round.to_f32(if scaled != 0 { float::ldexp64(fused, direction) } else { fused })
+}
+
+fn scaled_back64(scaled: u32, round: Round, [a, b, quotient]: [f64; 3]) -> f64 {
+    let direction = if quotient.abs() >= 2.0 { 128 } else { -128 };
+    round.fma_scaled64(a, b, quotient, if scaled != 0 { direction } else { 0 })
 }
 
 /// The same for f64 (`V_DIV_SCALE_F64`).
@@ -150,7 +168,7 @@ fn div_scale64(value: f64, denominator: f64, numerator: f64) -> (f64, bool) {
     } else if subnormal(denominator) {
         (scaled(128), false)
     } else if tiny_inverse && tiny_quotient {
-        (if value == denominator { scaled(128) } else { value }, true)
+        (if value == denominator { scaled(-128) } else { value }, true)
     } else if tiny_inverse {
         (scaled(-128), false)
     } else if tiny_quotient {
@@ -323,13 +341,7 @@ cloned! {
                 c & !(255 << shift) | to_u8(a) << shift
             };
             0x227 v_div_fixup_f32: f32(a: f32, b: f32, c: f32) => div_fixup32(a, b, c);
-            0x237 v_div_fmas_f32[VCC_READ]: f32(a: f32, b: f32, c: f32) => {
-                let scaled = f64::from(a).mul_add(b.into(), c.into());
-                if x.vcc >> l & 1 != 0 { float::ldexp64(scaled, 32) as f32 } else { a.mul_add(b, c) }
-            }, modal {
-                let fused = x.round32.fma32(a, b, c);
-                if x.vcc >> l & 1 != 0 { float::ldexp64(fused.into(), 32) as f32 } else { fused }
-            };
+            0x237 v_div_fmas_f32[VCC_READ]: f32(a: f32, b: f32, c: f32) => scaled_back32(x.vcc >> l & 1, x.round32, [a, b, c]);
             0x239 v_msad_u8: u32(a: u32, b: u32, c: u32) => masked_sad8(a, b, c);
             0x240 v_xor3_b32: u32(a: u32, b: u32, c: u32) => a ^ b ^ c;
             0x241 v_mad_u16[OP_SEL]: u16(a: u16, b: u16, c: u16) => a.wrapping_mul(b).wrapping_add(c),
@@ -417,10 +429,7 @@ cloned! {
         ops.extend(wide_rows! { x, l;
             0x214 v_fma_f64: f64(a: f64, b: f64, c: f64) => a.mul_add(b, c), modal x.round16.fma64(a, b, c);
             0x228 v_div_fixup_f64: f64(a: f64, b: f64, c: f64) => div_fixup64(a, b, c);
-            0x238 v_div_fmas_f64[VCC_READ]: f64(a: f64, b: f64, c: f64) => {
-                let fused = a.mul_add(b, c);
-                if x.vcc >> l & 1 != 0 { float::ldexp64(fused, 64) } else { fused }
-            };
+            0x238 v_div_fmas_f64[VCC_READ]: f64(a: f64, b: f64, c: f64) => scaled_back64(x.vcc >> l & 1, x.round16, [a, b, c]);
             0x23a v_qsad_pk_u16_u8: u64(a: u64, b: u32, c: u64) => quad_sad(a, b, c, sad8);
             0x23b v_mqsad_pk_u16_u8: u64(a: u64, b: u32, c: u64) => quad_sad(a, b, c, masked_sad8);
             0x2fc v_div_scale_f32[SCALAR_DST]: f32, bool(a: f32, b: f32, c: f32) => div_scale32(a, b, c);

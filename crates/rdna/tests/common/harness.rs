@@ -2,7 +2,6 @@
 
 use rdna::{Arg, Checks, CodeObject, Device, Launch, Options, Stats, isa::Level};
 
-const HARNESS: &[u8] = include_bytes!("../data/harness.co");
 const PLACE: u32 = 0xbf80_0abc;
 
 /// Operands of a lane.
@@ -45,7 +44,7 @@ pub(crate) fn mode(round: u32, denormals: u32) -> u32 {
 
 /// Runs an instruction of up to three words on operands, 32 of them a workgroup.
 pub(crate) fn run(level: Level, words: &[u32], operands: &[Operands], state: State) -> Vec<Outcome> {
-    let mut file = HARNESS.to_vec();
+    let mut file = super::kernels::HARNESS.to_vec();
     let place = PLACE.to_le_bytes();
     let at = file.windows(4).position(|w| w == place).unwrap();
     for i in 0..3 {

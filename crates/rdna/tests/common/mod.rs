@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)] // not all tests use all of it
 
 pub(crate) mod harness;
+pub(crate) mod kernels;
 pub(crate) mod oracle;
 pub(crate) mod soft;
 

@@ -287,10 +287,20 @@ fn divided(format: Format, i: &In) -> u64 {
         Number::Finite { .. } => 'f',
     };
     let infinite = format.nan() & !(1 << (format.mantissa - 1));
+    let field = |x: u64| ((x & !sign_bit) >> format.mantissa) as i32;
+    let underflow = if format == F64 {
+        -1075
+    } else if format == F32 {
+        -150
+    } else {
+        i32::MIN
+    };
     match (kind(numerator), kind(denominator)) {
         ('n', _) | (_, 'n') | ('0', '0') | ('i', 'i') => format.nan(),
         (_, '0') | ('i', _) => sign | infinite,
         ('0', _) | (_, 'i') => sign,
+        _ if field(numerator) - field(denominator) < underflow => sign,
+        _ if format.is_nan(quotient) => sign | infinite,
         _ => sign | quotient & !sign_bit,
     }
 }

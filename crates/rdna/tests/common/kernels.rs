@@ -1,0 +1,6 @@
+//! The stored code objects.
+
+pub(crate) const HARNESS: &[u8] = include_bytes!("../data/harness.co");
+pub(crate) const BOTH: &[u8] = include_bytes!("../data/both.co");
+pub(crate) const BOTH_O0: &[u8] = include_bytes!("../data/both_O0.co");
+pub(crate) const MATVEC: &[u8] = include_bytes!("../data/matvec.co");
