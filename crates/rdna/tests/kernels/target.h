@@ -3,6 +3,7 @@
 #define KERNEL extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, 256)))
 #define DEVICE __attribute__((device))
 #define SHARED __attribute__((shared))
+#define SHARED_SPACE __attribute__((address_space(3)))
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned u32;
