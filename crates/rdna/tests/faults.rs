@@ -74,7 +74,7 @@ fn lds_races_are_found() {
     assert_eq!(fault.lanes.count_ones(), 1);
     assert!(fault.detail.contains("wave 1 writes what wave 0 touched"), "{fault}");
     let words = run(Checks::ALL, "lds_fenced", 2, &[Written(512)]).unwrap();
-    assert!((0..128).all(|i| words[i] == (i as u32 % 64 ^ 32) * 3), "{words:?}");
+    assert!((0..128).all(|i| words[i] == ((i as u32 % 64) ^ 32) * 3), "{words:?}");
 }
 
 #[test]
