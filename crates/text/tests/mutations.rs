@@ -181,7 +181,7 @@ fn gguf_kinds() {
             let keys: Vec<String> = checkpoint.metadata.pairs.keys().cloned().collect();
             let value = checkpoint.metadata.pairs.get_mut(random.pick(&keys).as_str()).unwrap();
             match value {
-                Meta::Texts(texts) => {
+                Meta::Texts(texts) if !texts.is_empty() => {
                     let mut all: Vec<Vec<u8>> = texts.iter().map(<[u8]>::to_vec).collect();
                     let at = random.below(all.len());
                     match random.below(3) {
