@@ -322,17 +322,19 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn three_sources(&self, inst: &mut Inst, word: u32) {
-        inst.src = [bits(word, 8, 0) as u16, bits(word, 17, 9) as u16, bits(word, 26, 18) as u16];
-        inst.neg = bits(word, 31, 29) as u8;
-    }
-
-    fn vop3(&self, word: u32) -> Result<Inst, Undecodable> {
-        let mut inst = self.start(Encoding::Vop3, bits(word, 25, 16), 2)?;
+    /// What both forms of three sources have alike, and their second word.
+    fn three_sources(&self, encoding: Encoding, code: u32, word: u32) -> Result<(Inst, u32), Undecodable> {
+        let mut inst = self.start(encoding, code, 2)?;
         let second = self.word(1)?;
         inst.dst = bits(word, 7, 0) as u8;
         inst.clamp = bits(word, 15, 15) == 1;
-        self.three_sources(&mut inst, second);
+        inst.src = [bits(second, 8, 0) as u16, bits(second, 17, 9) as u16, bits(second, 26, 18) as u16];
+        inst.neg = bits(second, 31, 29) as u8;
+        Ok((inst, second))
+    }
+
+    fn vop3(&self, word: u32) -> Result<Inst, Undecodable> {
+        let (mut inst, second) = self.three_sources(Encoding::Vop3, bits(word, 25, 16), word)?;
         inst.omod = bits(second, 28, 27) as u8;
         if inst.op.is(flag::CARRY_OUT) {
             inst.sdst = bits(word, 14, 8) as u8;
@@ -357,11 +359,7 @@ impl Decoder<'_> {
     }
 
     fn vop3p(&self, word: u32) -> Result<Inst, Undecodable> {
-        let mut inst = self.start(Encoding::Vop3p, bits(word, 22, 16), 2)?;
-        let second = self.word(1)?;
-        inst.dst = bits(word, 7, 0) as u8;
-        inst.clamp = bits(word, 15, 15) == 1;
-        self.three_sources(&mut inst, second);
+        let (mut inst, second) = self.three_sources(Encoding::Vop3p, bits(word, 22, 16), word)?;
         inst.abs = bits(word, 10, 8) as u8;
         inst.op_sel = bits(word, 13, 11) as u8;
         inst.op_sel_hi = (bits(second, 28, 27) | bits(word, 14, 14) << 2) as u8;

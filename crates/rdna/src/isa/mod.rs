@@ -482,9 +482,9 @@ fn writing_exec(op: &Op) -> Op {
 }
 
 /// Gives the comparisons of a type their codes and full names.
-fn name_compares(ops: &mut [Op], base: u16, ty: &str) {
+fn name_compares(ops: &mut [Op], base: u16, prefix: &str, ty: &str) {
     for op in ops {
         op.code += base;
-        op.name = format!("v_cmp_{}_{ty}", op.name).leak();
+        op.name = format!("{prefix}_{}_{ty}", op.name).leak();
     }
 }

@@ -151,4 +151,34 @@ macro_rules! cloned {
     };
 }
 
-pub(crate) use {carry_rows, cloned, lanes, optional, optional_wide, rows, store_wide, wide_lanes, wide_rows};
+/// The comparisons that numbers and integers have alike, as rows for macro `$table`, which `$with` is given first.
+macro_rules! orders {
+    ($t:ty; $table:ident $($with:tt)*) => {
+        $table! { $($with)*
+            1 lt(a: $t, b: $t) => a < b;
+            2 eq(a: $t, b: $t) => a == b;
+            3 le(a: $t, b: $t) => a <= b;
+            4 gt(a: $t, b: $t) => a > b;
+            6 ge(a: $t, b: $t) => a >= b;
+        }
+    };
+}
+
+/// Those that numbers have besides, as one may be NaN; likewise.
+macro_rules! nan_orders {
+    ($t:ty; $table:ident $($with:tt)*) => {
+        $table! { $($with)*
+            5 lg(a: $t, b: $t) => a < b || a > b;
+            7 o(a: $t, b: $t) => a == a && b == b;
+            8 u(a: $t, b: $t) => a != a || b != b;
+            9 nge(a: $t, b: $t) => !(a >= b);
+            10 nlg(a: $t, b: $t) => !(a < b || a > b);
+            11 ngt(a: $t, b: $t) => !(a > b);
+            12 nle(a: $t, b: $t) => !(a <= b);
+            13 neq(a: $t, b: $t) => a != b;
+            14 nlt(a: $t, b: $t) => !(a < b);
+        }
+    };
+}
+
+pub(crate) use {carry_rows, cloned, lanes, nan_orders, optional, optional_wide, orders, rows, store_wide, wide_lanes, wide_rows};

@@ -4,7 +4,10 @@ use super::{Memory, Op, Run, Ty, flag, value::Operand, vop2};
 use crate::{
     exec::{flow, scalar},
     float::{self, max32, min32},
-    isa::value::{F16, F16Wide},
+    isa::{
+        rows::{nan_orders, orders},
+        value::{F16, F16Wide},
+    },
 };
 
 /// Rows of a scalar table: as in `rows`, with `s` for SCC, EXEC and the destination's old value.
@@ -234,7 +237,7 @@ macro_rules! compare_rows {
 
 #[allow(clippy::eq_op, clippy::neg_cmp_op_on_partial_ord, clippy::double_comparisons)] // NaN
 pub(super) fn sopc() -> Vec<Op> {
-    compare_rows! {
+    let mut ops = compare_rows! {
         0x00 s_cmp_eq_i32(a: i32, b: i32) => a == b;
         0x01 s_cmp_lg_i32(a: i32, b: i32) => a != b;
         0x02 s_cmp_gt_i32(a: i32, b: i32) => a > b;
@@ -253,35 +256,14 @@ pub(super) fn sopc() -> Vec<Op> {
         0x0f s_bitcmp1_b64(a: u64, b: u32) => a >> (b & 63) & 1 == 1;
         0x10 s_cmp_eq_u64(a: u64, b: u64) => a == b;
         0x11 s_cmp_lg_u64(a: u64, b: u64) => a != b;
-        0x41 s_cmp_lt_f32(a: f32, b: f32) => a < b;
-        0x42 s_cmp_eq_f32(a: f32, b: f32) => a == b;
-        0x43 s_cmp_le_f32(a: f32, b: f32) => a <= b;
-        0x44 s_cmp_gt_f32(a: f32, b: f32) => a > b;
-        0x45 s_cmp_lg_f32(a: f32, b: f32) => a < b || a > b;
-        0x46 s_cmp_ge_f32(a: f32, b: f32) => a >= b;
-        0x47 s_cmp_o_f32(a: f32, b: f32) => a == a && b == b;
-        0x48 s_cmp_u_f32(a: f32, b: f32) => a != a || b != b;
-        0x49 s_cmp_nge_f32(a: f32, b: f32) => !(a >= b);
-        0x4a s_cmp_nlg_f32(a: f32, b: f32) => !(a < b || a > b);
-        0x4b s_cmp_ngt_f32(a: f32, b: f32) => !(a > b);
-        0x4c s_cmp_nle_f32(a: f32, b: f32) => !(a <= b);
-        0x4d s_cmp_neq_f32(a: f32, b: f32) => a != b;
-        0x4e s_cmp_nlt_f32(a: f32, b: f32) => !(a < b);
-        0x51 s_cmp_lt_f16(a: F16, b: F16) => a < b;
-        0x52 s_cmp_eq_f16(a: F16, b: F16) => a == b;
-        0x53 s_cmp_le_f16(a: F16, b: F16) => a <= b;
-        0x54 s_cmp_gt_f16(a: F16, b: F16) => a > b;
-        0x55 s_cmp_lg_f16(a: F16, b: F16) => a < b || a > b;
-        0x56 s_cmp_ge_f16(a: F16, b: F16) => a >= b;
-        0x57 s_cmp_o_f16(a: F16, b: F16) => a == a && b == b;
-        0x58 s_cmp_u_f16(a: F16, b: F16) => a != a || b != b;
-        0x59 s_cmp_nge_f16(a: F16, b: F16) => !(a >= b);
-        0x5a s_cmp_nlg_f16(a: F16, b: F16) => !(a < b || a > b);
-        0x5b s_cmp_ngt_f16(a: F16, b: F16) => !(a > b);
-        0x5c s_cmp_nle_f16(a: F16, b: F16) => !(a <= b);
-        0x5d s_cmp_neq_f16(a: F16, b: F16) => a != b;
-        0x5e s_cmp_nlt_f16(a: F16, b: F16) => !(a < b);
-    }
+    };
+    let (mut singles, mut halves) = (orders!(f32; compare_rows), orders!(F16; compare_rows));
+    singles.extend(nan_orders!(f32; compare_rows));
+    halves.extend(nan_orders!(F16; compare_rows));
+    super::name_compares(&mut singles, 0x40, "s_cmp", "f32");
+    super::name_compares(&mut halves, 0x50, "s_cmp", "f16");
+    ops.extend(singles.into_iter().chain(halves));
+    ops
 }
 
 /// The destination field is the first source; the second is the 16-bit constant, sign-extended.

@@ -34,50 +34,41 @@ class!(class16, u16, 0x7c00, 0x200);
 class!(class32, u32, 0x7f80_0000, 0x40_0000);
 class!(class64, u64, 0x7ff0_0000_0000_0000, 0x8_0000_0000_0000);
 
+/// Comparisons as rows of table macro `$rows`.
+macro_rules! compares {
+    ($rows:ident: $($code:literal $name:ident ( $a:ident : $ta:ty, $b:ident : $tb:ty ) => $e:expr ;)*) => {
+        $rows! { x, l; $($code $name: bool($a: $ta, $b: $tb) => $e;)* }
+    };
+}
+
 /// The sixteen comparisons of a float type, from code `$base` on, with table macro `$rows`.
 macro_rules! float_compares {
     ($rows:ident, $ops:ident, $base:expr, $t:ty, $type:literal) => {{
-        let mut compares = $rows! { x, l;
-            0 f: bool(a: $t, b: $t) => { let _ = (a, b); false };
-            1 lt: bool(a: $t, b: $t) => a < b;
-            2 eq: bool(a: $t, b: $t) => a == b;
-            3 le: bool(a: $t, b: $t) => a <= b;
-            4 gt: bool(a: $t, b: $t) => a > b;
-            5 lg: bool(a: $t, b: $t) => a < b || a > b;
-            6 ge: bool(a: $t, b: $t) => a >= b;
-            7 o: bool(a: $t, b: $t) => a == a && b == b;
-            8 u: bool(a: $t, b: $t) => a != a || b != b;
-            9 nge: bool(a: $t, b: $t) => !(a >= b);
-            10 nlg: bool(a: $t, b: $t) => !(a < b || a > b);
-            11 ngt: bool(a: $t, b: $t) => !(a > b);
-            12 nle: bool(a: $t, b: $t) => !(a <= b);
-            13 neq: bool(a: $t, b: $t) => a != b;
-            14 nlt: bool(a: $t, b: $t) => !(a < b);
-            15 t: bool(a: $t, b: $t) => { let _ = (a, b); true };
+        let mut ops = compares! { $rows:
+            0 f(a: $t, b: $t) => { let _ = (a, b); false };
+            15 t(a: $t, b: $t) => { let _ = (a, b); true };
         };
-        super::name_compares(&mut compares, $base, $type);
-        $ops.extend(compares);
+        ops.extend(orders!($t; compares $rows:));
+        ops.extend(nan_orders!($t; compares $rows:));
+        super::name_compares(&mut ops, $base, "v_cmp", $type);
+        $ops.extend(ops);
     }};
 }
 
 /// The comparisons of an integer type; 16-bit ones lack `f` and `t`.
 macro_rules! int_compares {
     ($rows:ident, $ops:ident, $base:expr, $t:ty, $type:literal) => {{
-        let mut compares = $rows! { x, l;
-            0 f: bool(a: $t, b: $t) => { let _ = (a, b); false };
-            1 lt: bool(a: $t, b: $t) => a < b;
-            2 eq: bool(a: $t, b: $t) => a == b;
-            3 le: bool(a: $t, b: $t) => a <= b;
-            4 gt: bool(a: $t, b: $t) => a > b;
-            5 ne: bool(a: $t, b: $t) => a != b;
-            6 ge: bool(a: $t, b: $t) => a >= b;
-            7 t: bool(a: $t, b: $t) => { let _ = (a, b); true };
+        let mut ops = compares! { $rows:
+            0 f(a: $t, b: $t) => { let _ = (a, b); false };
+            5 ne(a: $t, b: $t) => a != b;
+            7 t(a: $t, b: $t) => { let _ = (a, b); true };
         };
+        ops.extend(orders!($t; compares $rows:));
         if $type.ends_with("16") {
-            compares.retain(|op| !["f", "t"].contains(&op.name));
+            ops.retain(|op| !["f", "t"].contains(&op.name));
         }
-        super::name_compares(&mut compares, $base, $type);
-        $ops.extend(compares);
+        super::name_compares(&mut ops, $base, "v_cmp", $type);
+        $ops.extend(ops);
     }};
 }
 
