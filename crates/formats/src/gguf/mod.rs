@@ -5,6 +5,7 @@
 pub(crate) mod i2_s;
 mod read;
 mod split;
+pub mod token_kind;
 mod write;
 
 pub(crate) use read::is_gguf;

@@ -6,19 +6,9 @@
 
 use super::pre;
 use crate::{Error, Result};
-use onebit_formats::{Checkpoint, Meta, Texts};
+use onebit_formats::{Checkpoint, Meta, Texts, gguf::token_kind as kind};
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
-
-/// Kinds of tokens in `tokenizer.ggml.token_type`.
-mod kind {
-    pub(super) const NORMAL: i64 = 1;
-    pub(super) const UNKNOWN: i64 = 2;
-    pub(super) const CONTROL: i64 = 3;
-    pub(super) const USER_DEFINED: i64 = 4;
-    pub(super) const UNUSED: i64 = 5;
-    pub(super) const BYTE: i64 = 6;
-}
 
 /// The file's pairs; `None` where the checkpoint has no `tokenizer.json`. `size` is the number of rows in the embedding table.
 pub(super) fn read(checkpoint: &Checkpoint, size: usize) -> Result<Option<Vec<(String, Meta)>>> {

@@ -16,17 +16,7 @@ use super::{
     strings::{Index, Strings},
 };
 use crate::{Error, Result};
-use onebit_formats::Metadata;
-
-/// Kinds of tokens (`tokenizer.ggml.token_type`).
-mod kind {
-    pub(super) const NORMAL: i64 = 1;
-    pub(super) const UNKNOWN: i64 = 2;
-    pub(super) const CONTROL: i64 = 3;
-    pub(super) const USER_DEFINED: i64 = 4;
-    pub(super) const UNUSED: i64 = 5;
-    pub(super) const BYTE: i64 = 6;
-}
+use onebit_formats::{Metadata, gguf::token_kind as kind};
 
 pub(super) fn read(metadata: &Metadata) -> Result<Tokenizer> {
     let file = File { origin: metadata.path.display().to_string(), metadata };
