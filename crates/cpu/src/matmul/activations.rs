@@ -164,10 +164,9 @@ impl Activations {
     pub(super) fn tiles(&self, column: usize) -> *mut u8 {
         assert!(column < self.columns && column.is_multiple_of(COLUMNS), "column {column} of {}", self.columns);
         let offset = column / COLUMNS * self.width.div_ceil(BLOCK) * sixteen_bytes(self.kind);
-        let tiles = self.tiles.as_ref().map_or(std::ptr::null_mut(), Memory::as_ptr);
-        assert!(!tiles.is_null(), "columns are not stored for tiles");
+        let tiles = self.tiles.as_ref().expect("columns stored for tiles");
         // SAFETY: within the memory, as `column < columns`.
-        unsafe { tiles.add(offset) }
+        unsafe { tiles.as_ptr().add(offset) }
     }
     /// Sets a column to `x`.
     pub fn set(&mut self, column: usize, x: &[f32]) {

@@ -187,45 +187,37 @@ pub(super) struct Kernels {
     pub(super) decode: DecodeRow,
 }
 
-/// The kernel's wide tiles, where the processor multiplies tiles.
-fn wide<K: Kernel>(isa: Isa) -> &'static [(usize, Tile)] {
-    if isa.level() >= Level::Amx { K::WIDE } else { &[] }
-}
-
 impl Kernels {
     /// Those of kernel `K` over weights that `D` decodes, for at most four columns at a time: for kernels whose loops over
     /// eight are too long for the compiler to keep sums in registers.
     pub(super) fn four<K: Kernel, D: Decode>(isa: Isa) -> Self {
-        let wide = wide::<K>(isa);
-        match isa.level() {
+        let (tiles, decode): (&'static [(usize, Tile)], DecodeRow) = match isa.level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 | Level::Amx => Self {
-                wide,
-                tiles: const { &[(4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
-                decode: avx512_decode::<D>,
-            },
+            Level::Avx512 | Level::Amx => {
+                (const { &[(4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] }, avx512_decode::<D>)
+            }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self { wide, tiles: const { &[(4, avx2_tile::<K, 4>), (1, avx2_tile::<K, 1>)] }, decode: avx2_decode::<D> },
-            _ => Self { wide, tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
-        }
+            Level::Avx2 => (const { &[(4, avx2_tile::<K, 4>), (1, avx2_tile::<K, 1>)] }, avx2_decode::<D>),
+            _ => (const { &[(1, scalar_tile::<K, 1>)] }, scalar_decode::<D>),
+        };
+        Self::with_wide::<K>(isa, tiles, decode)
     }
     /// Those of kernel `K` over weights that `D` decodes.
     pub(super) fn new<K: Kernel, D: Decode>(isa: Isa) -> Self {
-        let wide = wide::<K>(isa);
-        match isa.level() {
+        let (tiles, decode): (&'static [(usize, Tile)], DecodeRow) = match isa.level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 | Level::Amx => Self {
-                wide,
-                tiles: const { &[(8, avx512_tile::<K, 8>), (4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
-                decode: avx512_decode::<D>,
-            },
+            Level::Avx512 | Level::Amx => (
+                const { &[(8, avx512_tile::<K, 8>), (4, avx512_tile::<K, 4>), (2, avx512_tile::<K, 2>), (1, avx512_tile::<K, 1>)] },
+                avx512_decode::<D>,
+            ),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Self {
-                wide,
-                tiles: const { &[(4, avx2_tile::<K, 4>), (2, avx2_tile::<K, 2>), (1, avx2_tile::<K, 1>)] },
-                decode: avx2_decode::<D>,
-            },
-            _ => Self { wide, tiles: const { &[(1, scalar_tile::<K, 1>)] }, decode: scalar_decode::<D> },
-        }
+            Level::Avx2 => (const { &[(4, avx2_tile::<K, 4>), (2, avx2_tile::<K, 2>), (1, avx2_tile::<K, 1>)] }, avx2_decode::<D>),
+            _ => (const { &[(1, scalar_tile::<K, 1>)] }, scalar_decode::<D>),
+        };
+        Self::with_wide::<K>(isa, tiles, decode)
+    }
+    /// With the kernel's wide tiles, where the processor multiplies tiles.
+    fn with_wide<K: Kernel>(isa: Isa, tiles: &'static [(usize, Tile)], decode: DecodeRow) -> Self {
+        Self { wide: if isa.level() >= Level::Amx { K::WIDE } else { &[] }, tiles, decode }
     }
 }
