@@ -192,7 +192,7 @@ fn check(encoding: Encoding, op: &Op, space: Space, returns: bool, r: &mut Rando
     let got = run(&words, &s);
     let mut memory = s.block.clone();
     let mut v = s.old;
-    for l in 0..LANES {
+    for (l, v) in v.iter_mut().enumerate() {
         let at = s.offsets[l] as usize + inst_offset as usize;
         let place = at..at + shape.bytes;
         if store {
@@ -211,9 +211,9 @@ fn check(encoding: Encoding, op: &Op, space: Space, returns: bool, r: &mut Rando
                 return Ok(());
             }
             if returns {
-                v[l][0] = old as u32;
+                v[0] = old as u32;
                 if shape.bytes == 8 {
-                    v[l][1] = (old >> 32) as u32;
+                    v[1] = (old >> 32) as u32;
                 }
             }
             for byte in &mut memory[place] {
@@ -221,16 +221,16 @@ fn check(encoding: Encoding, op: &Op, space: Space, returns: bool, r: &mut Rando
                 new >>= 8;
             }
         } else if shape.bytes >= 4 {
-            for (word, bytes) in v[l].iter_mut().zip(memory[place].chunks(4)) {
+            for (word, bytes) in v.iter_mut().zip(memory[place].chunks(4)) {
                 *word = value(bytes) as u32;
             }
         } else {
             let raw = value(&memory[place]) as u32;
             let shift = 32 - 8 * shape.bytes as u32;
             let extended = if shape.signed { ((raw << shift) as i32 >> shift) as u32 } else { raw };
-            v[l][0] = match (shape.high, shape.low) {
-                (true, _) => v[l][0] & 0xffff | extended << 16,
-                (_, true) => v[l][0] & 0xffff_0000 | extended & 0xffff,
+            v[0] = match (shape.high, shape.low) {
+                (true, _) => v[0] & 0xffff | extended << 16,
+                (_, true) => v[0] & 0xffff_0000 | extended & 0xffff,
                 _ => extended,
             };
         }
