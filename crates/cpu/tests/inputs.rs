@@ -156,3 +156,40 @@ fn what_does_not_fit_is_refused() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn sequences_that_are_seen_whole() -> Outcome {
+    let body = |g: &mut Graph<'_>, x| {
+        // As towers have it: rows instead of ids, windows in some layers, and one cache for all of them.
+        let x = {
+            let given = g.given(0, GIVEN);
+            let given = g.slice(given, 1, WIDTH, WIDTH);
+            g.add(x, given)
+        };
+        let spec = |mask, groups| AttentionSpec { mask, groups, ..AttentionSpec::causal(4, 4, 16) };
+        let state = g.kv_cache(&spec(Mask::Full, false));
+        [spec(Mask::Full, false), spec(Mask::Window(1), true), spec(Mask::Full, false)].iter().enumerate().fold(x, |x, (i, spec)| {
+            let [q, k, v] = ["q", "k", "v"].map(|name| g.linear(x, &format!("{name}{i}"), 64));
+            let y = g.attention_in(state, q, Some([k, v]), spec);
+            let y = g.linear(y, &format!("o{i}"), WIDTH);
+            g.add(x, y)
+        })
+    };
+    let model = model(WIDTH, &[], body)?;
+    let mut seen = seen();
+    seen.given = (0..COUNT as u32).rev().collect();
+    let whole = [0..COUNT];
+    for page in [16, 5] {
+        let expected = run(&Reference, &model, &seen, &whole, page)?;
+        let one = run(&Cpu::new(Some(1)), &model, &seen, &whole, page)?;
+        let worst = one.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 2e-5, "pages of {page}: {worst}");
+        let three = run(&Cpu::new(Some(3)), &model, &seen, &whole, page)?;
+        assert!(one.iter().map(|x| x.to_bits()).eq(three.iter().map(|x| x.to_bits())));
+        for device in [&Cpu::new(Some(1)) as &dyn Device, &Reference] {
+            let error = run(device, &model, &seen, &[0..70, 70..75], page).expect_err("refused").to_string();
+            assert_eq!(error, "a span begins at token 70, but this model sees what follows: a sequence has to be in one step");
+        }
+    }
+    Ok(())
+}

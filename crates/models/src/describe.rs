@@ -29,6 +29,7 @@ fn words(model: &Model, op: &Op) -> String {
                 Mask::Causal => "the whole context".into(),
                 Mask::Window(n) => format!("the last {n} tokens"),
                 Mask::Chunked(n) => format!("chunks of {n} tokens"),
+                Mask::Full => "all of the sequence".into(),
             };
             let softcap = op.softcap.map_or(String::new(), |cap| format!(", scores bounded by {cap}"));
             let sinks = if op.sinks.is_some() { ", sinks" } else { "" };

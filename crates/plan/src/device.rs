@@ -114,12 +114,14 @@ pub struct BatchForm {
     pub given: usize,
     /// Whether every token must be given a row: the plan of a vision tower.
     pub needs_given: bool,
+    /// Whether sequences have to be in one step, as tokens see those behind them.
+    pub whole: bool,
 }
 
 impl BatchForm {
     /// Ids of a vocabulary and nothing else.
     pub fn text(vocabulary: usize) -> Self {
-        Self { vocabulary, given: 0, needs_given: false }
+        Self { vocabulary, given: 0, needs_given: false, whole: false }
     }
 }
 
@@ -279,6 +281,12 @@ impl Batch<'_> {
             return fail("a slot is used twice or does not exist".into());
         }
         for s in self.spans {
+            if form.whole && s.start > 0 {
+                return fail(format!(
+                    "a span begins at token {}, but this model sees what follows: a sequence has to be in one step",
+                    s.start
+                ));
+            }
             if s.len == 0 || s.outputs > s.len {
                 return fail(format!("a span of {} tokens with {} outputs", s.len, s.outputs));
             }

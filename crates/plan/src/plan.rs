@@ -133,12 +133,18 @@ impl Plan {
         self.ops.iter().filter_map(rows).min()
     }
 
+    /// Whether a token sees those behind it, so that a sequence has to be read in one step.
+    pub fn looks_ahead(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Attention(a) if a.mask.looks_ahead()))
+    }
+
     /// What batches have to be like.
     pub fn batch_form(&self) -> BatchForm {
         let end = |op: &Op| if let Op::Given(g) = op { g.start + self.value(g.out).width } else { 0 };
         BatchForm {
             vocabulary: self.vocabulary,
             given: self.ops.iter().map(end).max().unwrap_or(0),
+            whole: self.looks_ahead(),
             needs_given: self.ops.iter().any(|op| matches!(op, Op::Given(Given { x: None, .. }))),
         }
     }

@@ -75,6 +75,8 @@ struct Row<'a> {
     index: usize,
     token: u32,
     position: usize,
+    /// Tokens of its sequence, those of the step among them.
+    end: usize,
     axes: [i64; AXES],
     pages: &'a [u32],
     slot: usize,
@@ -178,7 +180,9 @@ impl Interpreter {
                 }
                 for (i, row) in rows.iter().enumerate() {
                     let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
-                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, batch.inputs.group(i)));
+                    let group = if a.groups { batch.inputs.group(i) } else { None };
+                    let seen = a.mask.seen_with(row.position, row.end, group);
+                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, seen));
                 }
                 out
             }
@@ -389,7 +393,15 @@ impl Executable for Interpreter {
             for i in 0..span.len {
                 let (index, position) = (rows.len(), span.start + i);
                 let axes = batch.inputs.axes.get(index).map_or([position as i64; AXES], |axes| axes.map(i64::from));
-                rows.push(Row { index, token: batch.tokens[index], position, axes, pages: span.pages, slot: span.slot as usize });
+                rows.push(Row {
+                    index,
+                    token: batch.tokens[index],
+                    position,
+                    end: span.start + span.len,
+                    axes,
+                    pages: span.pages,
+                    slot: span.slot as usize,
+                });
             }
         }
         let mut held = vec![Held::Nothing; self.plan.values.len()];

@@ -12,28 +12,34 @@ pub enum Mask {
     Window(usize),
     /// Those of its own chunk, the sequence being cut into chunks of `n`, up to its own position (Llama 4).
     Chunked(usize),
+    /// All of the sequence, which therefore has to be in one step.
+    Full,
 }
 
 impl Mask {
     /// Tokens back that a query looks at most, where it does not look at all.
     pub fn window(self) -> Option<usize> {
         match self {
-            Self::Causal => None,
+            Self::Causal | Self::Full => None,
             Self::Window(n) | Self::Chunked(n) => Some(n),
         }
     }
-    /// Positions that the query at `position` sees.
-    pub fn seen(self, position: usize) -> Range<usize> {
-        let first = match self {
-            Self::Causal => 0,
-            Self::Window(n) => (position + 1).saturating_sub(n),
-            Self::Chunked(n) => position - position % n,
-        };
-        first..position + 1
+    /// Whether queries see positions behind their own.
+    pub fn looks_ahead(self) -> bool {
+        matches!(self, Self::Full)
+    }
+    /// Positions that the query at `position` sees of a sequence that ends before `end`.
+    pub fn seen(self, position: usize, end: usize) -> Range<usize> {
+        match self {
+            Self::Causal => 0..position + 1,
+            Self::Window(n) => (position + 1).saturating_sub(n)..position + 1,
+            Self::Chunked(n) => position - position % n..position + 1,
+            Self::Full => 0..end,
+        }
     }
     /// The same with all positions of the query's group, which holds its own.
-    pub fn seen_with(self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
-        let seen = self.seen(position);
+    pub fn seen_with(self, position: usize, end: usize, group: Option<[u32; 2]>) -> Range<usize> {
+        let seen = self.seen(position, end);
         let Some([first, end]) = group.map(|group| group.map(|at| at as usize)) else { return seen };
         seen.start.min(first)..seen.end.max(end)
     }

@@ -4,6 +4,8 @@ mod sparse;
 
 pub(crate) use sparse::{index, sparse_attention};
 
+use std::ops::Range;
+
 use onebit_plan::{
     AXES, Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
     ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
@@ -92,15 +94,15 @@ pub(crate) trait Past {
     fn value(&self, position: usize) -> &[f32];
 }
 
+/// `seen`: the positions that the query at `position` sees.
 pub(crate) fn attention(
     op: &Attention,
     q: &[f32],
     past: &dyn Past,
     sinks: Option<&[f32]>,
     position: usize,
-    group: Option<[u32; 2]>,
+    seen: Range<usize>,
 ) -> Vec<f32> {
-    let seen = op.mask.seen_with(position, if op.groups { group } else { None });
     let mut out = Vec::with_capacity(op.heads * op.value);
     for (h, q) in q.chunks_exact(op.key).enumerate() {
         let kv_head = h / (op.heads / op.kv_heads);

@@ -142,25 +142,23 @@ fn attention_with_window_bound_and_sinks() {
         out: NONE,
     };
     let expected = [-0.15531953, -0.10123789, 0.00045752263, -0.30248167, -0.38637262, -0.28854649];
-    close(&attention(&plain, &q, &past, None, 3, None), &expected);
+    close(&attention(&plain, &q, &past, None, 3, plain.mask.seen(3, 4)), &expected);
     // From NumPy 2.4 in f64.
     let biased = Attention { alibi: Some(vec![0.5, 0.125]), ..plain.clone() };
     let expected = [-0.27399245, -0.23634623, -0.087542685, -0.34214883, -0.40515233, -0.27760636];
-    close(&attention(&biased, &q, &past, None, 3, None), &expected);
+    close(&attention(&biased, &q, &past, None, 3, biased.mask.seen(3, 4)), &expected);
     let all = Attention { mask: Mask::Window(3), softcap: Some(1.5), ..plain };
     let expected = [0.034028878, 0.010090635, -0.018593391, -0.1749744, -0.24003828, -0.19220842];
-    close(&attention(&all, &q, &past, Some(&sinks), 3, None), &expected);
+    close(&attention(&all, &q, &past, Some(&sinks), 3, all.mask.seen(3, 4)), &expected);
     // From NumPy 2.4 in f64.
     let chunked = Attention { mask: Mask::Chunked(2), softcap: None, ..all };
     let expected = [-0.29489208, -0.49230829, -0.45818421, -0.36028211, -0.49669965, -0.39951158];
-    close(&attention(&chunked, &q, &past, None, 3, None), &expected);
-    assert_eq!([0, 1, 2, 3].map(|p| Mask::Chunked(2).seen(p)), [0..1, 0..2, 2..3, 2..4]);
+    close(&attention(&chunked, &q, &past, None, 3, chunked.mask.seen(3, 4)), &expected);
+    assert_eq!([0, 1, 2, 3].map(|p| Mask::Chunked(2).seen(p, 4)), [0..1, 0..2, 2..3, 2..4]);
     // Position 1, with all of its image from 1 to 3.
-    let grouped = Attention { groups: true, mask: Mask::Window(1), sinks: None, ..chunked };
+    let grouped = Attention { sinks: None, ..chunked };
     let expected = [0.054129690, 0.015904857, -0.029800279, -0.27487797, -0.37946319, -0.30558094];
-    close(&attention(&grouped, &q, &past, None, 1, Some([1, 4])), &expected);
-    let alone = Attention { groups: false, ..grouped };
-    assert_eq!(attention(&alone, &q, &past, None, 1, Some([1, 4])), [&v(12, 5.0)[3..6]; 2].concat());
+    close(&attention(&grouped, &q, &past, None, 1, Mask::Window(1).seen_with(1, 4, Some([1, 4]))), &expected);
 }
 
 /// The output of the second of two steps.

@@ -24,7 +24,7 @@ use crate::{
     isa::Isa,
     pool::{Counter, Worker},
 };
-use onebit_plan::{DeviceError, Mask};
+use onebit_plan::{DeviceError, Mask, Span};
 use std::sync::Arc;
 use tile::{OverAll, OverRange, Partial, QUERIES, ROOM, Scores, Tile, groups_seen};
 
@@ -188,8 +188,10 @@ impl<'a> Pieces<'a> {
 }
 
 impl<C: Cell> Attend<C> {
-    fn scores(&self) -> Scores {
-        Scores { scale: self.settings.scale, softcap: self.settings.softcap, mask: self.settings.mask }
+    /// What scores of a span's queries go through.
+    fn scores(&self, span: &Span<'_>) -> Scores {
+        let Settings { scale, softcap, mask, .. } = self.settings;
+        Scores { scale, softcap, mask, end: span.start + span.len }
     }
     fn group(&self) -> usize {
         self.settings.heads / self.cache.shape.heads
@@ -226,7 +228,7 @@ impl<C: Cell> Attend<C> {
             cache: &self.cache,
             pages: view.batch.spans[piece.span].pages,
             head: piece.head / self.group(),
-            scores: self.scores(),
+            scores: self.scores(&view.batch.spans[piece.span]),
             q,
             positions: &positions[..queries],
             with: &groups[..queries],
@@ -272,8 +274,9 @@ impl<C: Cell> Attend<C> {
     }
     /// The ranges that a token's queries see.
     fn ranges(&self, view: &StepView<'_>, token: usize) -> std::ops::Range<usize> {
-        let position = view.places[token].position as usize;
-        ranges::ranges(&groups_seen(&self.scores(), self.cache.shape.page, &[position], &[self.group_of(view, token)]))
+        let place = view.places[token];
+        let scores = self.scores(&view.batch.spans[place.span as usize]);
+        ranges::ranges(&groups_seen(&scores, self.cache.shape.page, &[place.position as usize], &[self.group_of(view, token)]))
     }
     /// One thread's share of (tile, range), then of the merging.
     fn by_range(&self, view: &StepView<'_>, worker: &Worker<'_>) {

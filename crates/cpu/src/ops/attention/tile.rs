@@ -73,12 +73,14 @@ pub(super) struct Scores {
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
     pub(super) mask: Mask,
+    /// Tokens of the sequence, those of the step among them.
+    pub(super) end: usize,
 }
 
 impl Scores {
     /// Positions that a query at `position` sees, with those of its group.
     fn seen(&self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
-        self.mask.seen_with(position, group)
+        self.mask.seen_with(position, self.end, group)
     }
 }
 
