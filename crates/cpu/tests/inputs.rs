@@ -178,7 +178,7 @@ fn sequences_that_are_seen_whole() -> Outcome {
     let model = model(WIDTH, &[], body)?;
     let mut seen = seen();
     seen.given = (0..COUNT as u32).rev().collect();
-    let whole = [0..COUNT];
+    let whole = std::iter::once(0..COUNT).collect::<Vec<_>>();
     for page in [16, 5] {
         let expected = run(&Reference, &model, &seen, &whole, page)?;
         let one = run(&Cpu::new(Some(1)), &model, &seen, &whole, page)?;
