@@ -39,6 +39,15 @@ def run(binary, *args, timeout=300, stdin="", env=None):
     return r.returncode, r.stdout, r.stderr
 
 
+def evidence(family, form, against, worst):
+    """Notes what a check has shown, as the tests in Rust do (`onebit_reference::evidence`)."""
+    file = os.environ.get("ONEBIT_EVIDENCE")
+    if file:
+        line = {"family": family, "form": form, "against": against, "worst": worst, "test": pathlib.Path(sys.argv[0]).stem}
+        with open(file, "a") as out:
+            out.write(json.dumps(line) + "\n")
+
+
 class Tally:
     """Counts checks, prints each that fails, and ends the program."""
 

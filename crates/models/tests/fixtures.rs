@@ -1,5 +1,8 @@
 //! Every architecture against the logits that transformers computed, from safetensors and from the GGUF file made of them.
 
+mod common;
+
+use common::{Outcome, agrees};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert, load};
 use onebit_quants::{F16, F32, Q6_K, Q8_0};
@@ -7,24 +10,10 @@ use onebit_reference::{
     Reference,
     check::{self, Expected},
 };
-use std::{error::Error, path::Path};
-
-type Outcome = Result<(), Box<dyn Error>>;
-
-/// Runs the checkpoint at `path` against the expected values in `folder`.
-fn agrees(path: &Path, folder: &Path) -> Outcome {
-    let model = load(&Checkpoint::open(path)?)?;
-    let report = check::fixture(&Reference, model, &Expected::open(folder)?, &check::limits())?;
-    eprintln!("{}\n{report}", path.display());
-    report.hold(check::BAR)?;
-    let differ: Vec<_> = report.cases.iter().filter(|c| !c.identical && !c.name.ends_with("short")).collect();
-    assert!(differ.is_empty(), "the reference computes each row by itself, but {differ:?}");
-    Ok(())
-}
 
 fn fixture(name: &str) -> Outcome {
     let Some(folder) = check::folder(name) else { return Ok(()) };
-    agrees(&folder, &folder)
+    agrees(name, &folder, &folder)
 }
 
 /// The GGUF form computes the same.
@@ -34,7 +23,7 @@ fn gguf(name: &str) -> Outcome {
     let file = temporary.path().join("model.gguf");
     let made = convert(&Checkpoint::open(&folder)?, &file, &Options::default(), &mut |_| {})?;
     assert_eq!(made.bytes, std::fs::metadata(&file)?.len());
-    agrees(&file, &folder)
+    agrees(name, &file, &folder)
 }
 
 /// Types that round: no more is lost than the type loses (Q8_0 is off by half a percent per weight, so a few percent per logit). What llama.cpp reads as F32 only is F32 in each.
@@ -63,7 +52,7 @@ fn converted_to_other_types() -> Outcome {
 }
 
 /// What GGUF cannot say is refused, and no file is left. Gives the reason.
-fn refused(name: &str) -> Result<Option<String>, Box<dyn Error>> {
+fn refused(name: &str) -> Outcome<Option<String>> {
     let Some(folder) = check::folder(name) else { return Ok(None) };
     let temporary = tempfile::tempdir()?;
     let outcome = convert(&Checkpoint::open(&folder)?, &temporary.path().join("x.gguf"), &Options::default(), &mut |_| {});

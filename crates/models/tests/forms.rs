@@ -2,21 +2,11 @@
 
 mod common;
 
-use common::{Outcome, Raw, Tensors, changed, changed_gguf, folder, gguf_file, refusal};
+use common::{Outcome, Raw, Tensors, agrees, changed, changed_gguf, folder, gguf_file, refusal};
 use onebit_formats::{Checkpoint, Meta};
 use onebit_quants::{BF16, F32};
-use onebit_reference::{
-    Reference,
-    check::{self, Expected},
-};
+use onebit_reference::check;
 use serde_json::{Map, Value, json};
-use std::path::Path;
-
-/// The model in `path` computes what the fixture does.
-fn agrees(path: &Path, folder: &Path) -> Outcome {
-    let model = onebit_models::load(&Checkpoint::open(path)?)?;
-    Ok(check::fixture(&Reference, model, &Expected::open(folder)?, &check::limits())?.hold(check::BAR)?)
-}
 
 fn rename(tensors: &mut Tensors, name: impl Fn(&str) -> String) {
     *tensors = std::mem::take(tensors).into_iter().map(|(n, t)| (name(&n), t)).collect();
@@ -40,7 +30,7 @@ fn text_model_of_a_vision_checkpoint() -> Outcome {
         tensors.insert("model.visual.patch_embed.proj.weight".into(), vector(&[1.0]));
         tensors.insert("mtp.layers.0.mlp.up_proj.weight".into(), vector(&[1.0]));
     })?;
-    agrees(out.path(), out.path())
+    agrees("qwen3_5_text", out.path(), out.path())
 }
 
 /// What differs from Llama by its name alone, with the settings in their older form.
@@ -53,7 +43,7 @@ fn llama_by_other_names() -> Outcome {
             config.insert("rope_theta".into(), stretched.remove("rope_theta").unwrap_or_default());
             config.insert("rope_scaling".into(), stretched.into());
         })?;
-        agrees(out.path(), out.path())?;
+        agrees("llama", out.path(), out.path())?;
     }
     Ok(())
 }
@@ -75,7 +65,7 @@ fn context_of_plain_attention() -> Outcome {
 #[test]
 fn without_prefix() -> Outcome {
     let out = folder("llama", |_, tensors| rename(tensors, |n| n.replacen("model.", "", 1)))?;
-    agrees(out.path(), out.path())
+    agrees("llama", out.path(), out.path())
 }
 
 /// The oldest checkpoints were saved without the outer name, with their masks.
@@ -90,7 +80,7 @@ fn gpt2_as_published() -> Outcome {
                 tensors.insert("h.0.attn.masked_bias".into(), vector(&[-1e4]));
             }
         })?;
-        agrees(out.path(), out.path())?;
+        agrees(name, out.path(), out.path())?;
     }
     Ok(())
 }
@@ -143,9 +133,9 @@ fn factors_in_settings() -> Outcome {
         }
     };
     let out = changed(&source, change)?;
-    agrees(out.path(), out.path())?;
+    agrees("falcon_h1", out.path(), out.path())?;
     let file = changed_gguf(out.path(), |_, _| {})?;
-    agrees(&file.path().join("model.gguf"), file.path())
+    agrees("falcon_h1", &file.path().join("model.gguf"), file.path())
 }
 
 /// Newer checkpoints hold all experts of a layer in two tensors: gate above up, and down.
@@ -165,7 +155,7 @@ fn fused_experts() -> Outcome {
             tensors.insert(format!("{base}.down_proj"), Raw { ty: BF16, shape: vec![8, 64, 64], bytes: down });
         }
     })?;
-    agrees(out.path(), out.path())
+    agrees("qwen3_moe", out.path(), out.path())
 }
 
 /// GGUF files may hold them so too.
@@ -180,7 +170,7 @@ fn fused_experts_in_gguf() -> Outcome {
             tensors.insert(format!("blk.{layer}.ffn_gate_up_exps.weight"), Raw { ty: BF16, shape: vec![8, 128, 64], bytes });
         }
     })?;
-    agrees(&out.path().join("model.gguf"), out.path())
+    agrees("qwen3_moe", &out.path().join("model.gguf"), out.path())
 }
 
 /// GGUF files may hold queries, keys and values in one matrix.
@@ -199,7 +189,7 @@ fn fused_attention_in_gguf() -> Outcome {
                 tensors.insert(format!("blk.{layer}.attn_qkv.{end}"), all);
             }
         })?;
-        agrees(&out.path().join("model.gguf"), out.path())?;
+        agrees(name, &out.path().join("model.gguf"), out.path())?;
     }
     Ok(())
 }
@@ -212,7 +202,7 @@ fn prediction_layers_in_gguf() -> Outcome {
         pairs.insert("qwen35.nextn_predict_layers".into(), Meta::Unsigned(1));
         tensors.insert("blk.3.nextn.eh_proj.weight".into(), vector(&[1.0; 32]));
     })?;
-    agrees(&out.path().join("model.gguf"), out.path())
+    agrees("qwen3_5_text", &out.path().join("model.gguf"), out.path())
 }
 
 /// The output matrix is the embedding table where the configuration says so, whatever else is in the file.
@@ -250,7 +240,7 @@ fn old_settings() -> Outcome {
         config.insert("rope_scaling".into(), rope);
         config.remove("head_dim");
     })?;
-    agrees(out.path(), out.path())
+    agrees("llama", out.path(), out.path())
 }
 
 /// To ignore how weights are quantized gives nonsense.

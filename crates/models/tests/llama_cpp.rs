@@ -12,6 +12,7 @@ use onebit_quants::F32;
 use onebit_reference::{
     Reference,
     check::{self, Expected},
+    evidence::{self, Form},
 };
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -29,7 +30,7 @@ fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
 const BAR: f64 = 6e-3;
 
 /// llama.cpp, with attention in f32, computes `expected` for `ids` from the converted folder, and the most likely tokens are the same.
-fn witnessed(python: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
+fn witnessed(python: &str, family: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
     convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
@@ -48,13 +49,14 @@ fn witnessed(python: &str, folder: &Path, ids: &[u32], expected: &[f32], deviati
         let behind = f64::from(b[best(b)] - b[best(a)]) / deviation;
         assert!(behind < 2.0 * BAR, "the most likely token at position {i} is {}, but should be {}", best(a), best(b));
     }
+    evidence::record(family, Form::Gguf, "llama.cpp", worst);
     Ok(())
 }
 
 fn agrees(name: &str) -> Outcome {
     let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
     let expected = Expected::open(&folder)?;
-    witnessed(&python, &folder, &expected.long, &expected.long_logits, expected.deviation())
+    witnessed(&python, name, &folder, &expected.long, &expected.long_logits, expected.deviation())
 }
 
 /// Our logits of `ids`, `[tokens, vocabulary]`, for settings that no fixture has.
@@ -75,7 +77,7 @@ fn stretched(parameters: Value) -> Outcome {
     })?;
     let expected = Expected::open(folder.path())?;
     let ours = reference(folder.path(), &expected.long)?;
-    witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())
+    witnessed(&python, "llama", folder.path(), &expected.long, &ours, expected.deviation())
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn varied(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)
     let ours = reference(folder.path(), &expected.long)?;
     let worst = ours.iter().zip(&expected.long_logits).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
     assert!(worst > 0.1 * expected.deviation(), "the change makes a difference of {worst} only");
-    witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())
+    witnessed(&python, name, folder.path(), &expected.long, &ours, expected.deviation())
 }
 
 #[test]
@@ -181,7 +183,7 @@ fn dots1_without_groups() -> Outcome {
         }
         config.insert("num_key_value_heads".into(), heads.into());
     })?;
-    witnessed(&python, folder.path(), &expected.long, &expected.long_logits, expected.deviation())
+    witnessed(&python, "dots1", folder.path(), &expected.long, &expected.long_logits, expected.deviation())
 }
 
 /// gpt-oss was trained with YaRN whose range is not rounded to whole dimensions, which llama.cpp does: compared without YaRN.
@@ -208,7 +210,7 @@ fn baichuan_with_its_layers() -> Outcome {
         })?;
         let expected = Expected::open(folder.path())?;
         let ours = reference(folder.path(), &expected.long)?;
-        witnessed(&python, folder.path(), &expected.long, &ours, expected.deviation())?;
+        witnessed(&python, name, folder.path(), &expected.long, &ours, expected.deviation())?;
     }
     Ok(())
 }

@@ -8,8 +8,10 @@
 //! [`check`] holds a device against expected values (fixtures computed by another implementation) in all the ways in which
 //! an engine feeds a model: whole prompts, chunks, several sequences in a batch, snapshots and the way back.
 //! A device's tests call [`check::fixture`] with the device, for each of the [`fixtures`]; a new op is first written here.
+//! [`evidence`] writes down what they have shown.
 
 pub mod check;
+pub mod evidence;
 mod executable;
 mod fixtures;
 mod ops;

@@ -5,6 +5,11 @@
 use onebit_formats::{Checkpoint, Meta, gguf, safetensors};
 use onebit_models::{Options, convert};
 use onebit_quants::WeightType;
+use onebit_reference::{
+    Reference,
+    check::{self, Expected},
+    evidence::{self, Form},
+};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -19,6 +24,18 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// The fixture `name`, one of those that lie here.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The model of the family in `path` computes what is expected in `folder`, in every way of feeding.
+pub fn agrees(family: &str, path: &Path, folder: &Path) -> Outcome {
+    let model = onebit_models::load(&Checkpoint::open(path)?)?;
+    let report = check::fixture(&Reference, model, &Expected::open(folder)?, &check::limits())?;
+    eprintln!("{}\n{report}", path.display());
+    report.hold(check::BAR)?;
+    let differ: Vec<_> = report.cases.iter().filter(|c| !c.identical && !c.name.ends_with("short")).collect();
+    assert!(differ.is_empty(), "the reference computes each row by itself, but {differ:?}");
+    evidence::record(family, Form::of(path), evidence::author(folder), report.worst());
+    Ok(())
 }
 
 /// A tensor that a test may change.
@@ -49,7 +66,7 @@ pub fn changed(source: &Path, change: impl FnOnce(&mut Map<String, Value>, &mut 
     change(&mut config, &mut tensors);
     let out = tempfile::tempdir()?;
     std::fs::write(out.path().join("config.json"), serde_json::to_string(&config)?)?;
-    std::fs::copy(source.join("expected.safetensors"), out.path().join("expected.safetensors"))?;
+    copy_expected(source, out.path())?;
     let mut writer = safetensors::Writer::new(out.path().join("model.safetensors"));
     tensors.iter().try_for_each(|(name, t)| writer.tensor(name, t.ty, &t.shape))?;
     let mut data = writer.begin()?;
@@ -74,8 +91,18 @@ pub fn changed_gguf(source: &Path, change: impl FnOnce(&mut BTreeMap<String, Met
     let (mut pairs, mut tensors) = (made.metadata.pairs.clone(), tensors(&made));
     change(&mut pairs, &mut tensors);
     write_gguf(&file, &pairs, &tensors)?;
-    std::fs::copy(source.join("expected.safetensors"), out.path().join("expected.safetensors"))?;
+    copy_expected(source, out.path())?;
     Ok(out)
+}
+
+/// The expected values, and who computed them.
+fn copy_expected(from: &Path, to: &Path) -> Outcome {
+    for name in ["expected.safetensors", "meta.json"] {
+        if from.join(name).exists() {
+            std::fs::copy(from.join(name), to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_gguf(file: &Path, pairs: &BTreeMap<String, Meta>, tensors: &Tensors) -> Outcome {
