@@ -20,7 +20,7 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-def model(tokens):
+def toy(tokens):
     """Logits `[tokens, WIDTH]`."""
     whole = 0
     for t in tokens:
@@ -44,39 +44,39 @@ def confidences(logits, remasking):
     return guesses, (p * (p + 1e-10).log()).sum(-1)
 
 
-def keep(x, logits, open_, n, remasking):
+def keep(x, logits, open_, n, remasking, mask):
     guesses, confidence = confidences(logits, remasking)
     confidence[~open_] = -torch.inf
     for p in confidence.topk(n).indices.tolist():
         x[p] = int(guesses[p])
-        assert x[p] != MASK, "the mask was guessed"
+        assert x[p] != mask, "the mask was guessed"
 
 
-def in_blocks(prompt, answer, steps, block, remasking, shifted):
-    x = prompt + [MASK] * answer
+def in_blocks(model, mask, prompt, answer, steps, block, remasking, shifted):
+    x = prompt + [mask] * answer
     steps //= answer // block
     for b in range(answer // block):
         end = len(prompt) + (b + 1) * block
         start = end - block
-        for n in count(sum(t == MASK for t in x[start:end]), steps):
+        for n in count(sum(t == mask for t in x[start:end]), steps):
             logits = model(x)
             logits = torch.cat([logits[:1], logits[:-1]]) if shifted else logits
-            keep(x, logits, torch.tensor([t == MASK and i < end for i, t in enumerate(x)]), n, remasking)
+            keep(x, logits, torch.tensor([t == mask and i < end for i, t in enumerate(x)]), n, remasking, mask)
     return x[len(prompt):]
 
 
-def by_times(prompt, answer, steps, remasking, shifted, eps=1e-3):
-    x = prompt + [MASK] * answer
+def by_times(model, mask, prompt, answer, steps, remasking, shifted, eps=1e-3):
+    x = prompt + [mask] * answer
     times = torch.linspace(1, eps, steps + 1)
     for i in range(steps):
-        open_ = torch.tensor([t == MASK for t in x])
+        open_ = torch.tensor([t == mask for t in x])
         logits = model(x)
         logits = torch.cat([logits[:1], logits[:-1]]) if shifted else logits
         t, s = times[i], times[i + 1]
         masks = open_.sum()
         n = int(masks * (1 - s / t)) if i < steps - 1 else int(masks)
         if n > 0:
-            keep(x, logits, open_, n, remasking)
+            keep(x, logits, open_, n, remasking, mask)
     return x[len(prompt):]
 
 
@@ -88,7 +88,8 @@ def cases():
                 while True:
                     prompt = torch.randint(2, MASK, (int(torch.randint(1, 9, (1,), generator=draw)),), generator=draw).tolist()
                     try:
-                        made = in_blocks(prompt, answer, steps, block, remasking, shifted) if block else by_times(prompt, answer, steps, remasking, shifted)
+                        how = (remasking, shifted)
+                        made = in_blocks(toy, MASK, prompt, answer, steps, block, *how) if block else by_times(toy, MASK, prompt, answer, steps, *how)
                         break
                     except AssertionError:
                         continue

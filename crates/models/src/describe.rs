@@ -74,7 +74,8 @@ fn one_of(model: &Model, x: onebit_plan::Value, dim: usize) -> String {
 fn stored(model: &Model, weight: Option<WeightId>) -> &'static str {
     match weight.map(|id| model.weight(id).edit) {
         None => ", without weights",
-        Some(Edit::AddOne) => ", stored less one",
+        Some(Edit::Add(1.0)) => ", stored less one",
+        Some(Edit::Add(_)) => ", stored less a number",
         Some(_) => "",
     }
 }

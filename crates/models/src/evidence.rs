@@ -11,7 +11,7 @@ pub(crate) fn contradiction(model: &Model) -> Option<String> {
     for weight in norms(model) {
         match weight.edit {
             Edit::None => plain.see(&weight.to_f32(), 0.0),
-            Edit::AddOne => centred.see(&weight.to_f32(), 1.0),
+            Edit::Add(a) => centred.see(&weight.to_f32(), a),
             Edit::NegExp | Edit::Softplus | Edit::UnitRow => {}
         }
     }

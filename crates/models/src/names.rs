@@ -60,12 +60,25 @@ pub(crate) struct Entry {
     edit: Edit,
     /// Whether GGUF files have a dimension of one behind the first.
     pub(crate) one_behind: bool,
+    /// Whether GGUF files call it without `.weight`.
+    bare: bool,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
 }
 
 /// A module's name in GGUF files and in Hugging Face directories.
 pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
-    Entry { gguf, hf, other: None, then: &[], fused: None, transposed: false, edit: Edit::None, one_behind: false, order: None }
+    Entry {
+        gguf,
+        hf,
+        other: None,
+        then: &[],
+        fused: None,
+        transposed: false,
+        edit: Edit::None,
+        one_behind: false,
+        bare: false,
+        order: None,
+    }
 }
 
 /// A module that GGUF files hold, and Hugging Face directories as run `index` of the `count` equal runs of rows of each matrix of
@@ -80,8 +93,12 @@ impl Entry {
         self.gguf.strip_prefix("blk.{}.").unwrap_or(self.gguf)
     }
     /// Hugging Face stores the weight less one.
-    pub(crate) const fn add_one(mut self) -> Self {
-        self.edit = Edit::AddOne;
+    pub(crate) const fn add_one(self) -> Self {
+        self.add(1.0)
+    }
+    /// Hugging Face stores the weight less `a`.
+    pub(crate) const fn add(mut self, a: f32) -> Self {
+        self.edit = Edit::Add(a);
         self
     }
     /// Hugging Face stores the logarithm of the negated weight.
@@ -98,6 +115,15 @@ impl Entry {
     pub(crate) const fn unit_rows(mut self) -> Self {
         self.edit = Edit::UnitRow;
         self
+    }
+    /// GGUF files call it without `.weight`.
+    pub(crate) const fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+    /// The name in GGUF files of what the plan calls `name`.
+    pub(crate) fn gguf_name<'n>(&self, name: &'n str) -> &'n str {
+        if self.bare { name.trim_end_matches(".weight") } else { name }
     }
     /// GGUF files have a dimension of one behind the first.
     pub(crate) const fn one_behind(mut self) -> Self {
@@ -245,7 +271,7 @@ impl<'a> Names<'a> {
             return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
         };
         let gguf = self.checkpoint.source == Source::Gguf;
-        let file_name = if gguf { name.to_string() } else { self.hf_name(entry, layer, suffix) };
+        let file_name = if gguf { entry.gguf_name(name).to_string() } else { self.hf_name(entry, layer, suffix) };
         let parts = match file_name.contains("{e}") {
             true => self.expert_parts(&file_name, shape.first().copied().unwrap_or(0)),
             false => {

@@ -319,7 +319,7 @@ impl<'a> Settings<'a> {
 
     /// Tokens back that layers with a window see; none where the setting is missing or zero.
     pub(crate) fn window(&self) -> Result<Option<usize>> {
-        const KEYS: (&str, &str) = ("sliding_window", "attention.sliding_window");
+        const KEYS: (&str, &str) = ("sliding_window|window_size", "attention.sliding_window");
         let meta = |key: &str| Ok(self.checkpoint.metadata.unsigned(key)?);
         let window = self.read(KEYS.0, KEYS.1, Value::as_u64, meta, "a whole number")?.filter(|n| *n > 0);
         window.map(|n| usize::try_from(n).map_err(|_| self.wrong(KEYS.0, KEYS.1, format!("is {n}, which is too large")))).transpose()
@@ -454,7 +454,7 @@ impl<'a> Settings<'a> {
     /// Tokens of context that the model was made for.
     pub(crate) fn context(&self) -> Result<usize> {
         let stated = self.size_to(
-            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length|max_context_length",
+            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length|max_context_length|max_sequence_length",
             "context_length",
             1 << 31,
         )?;
@@ -496,13 +496,14 @@ impl<'a> Settings<'a> {
 
     /// Whether the output matrix is the embedding table, where the checkpoint says so.
     pub(crate) fn tied(&self, names: &[&str]) -> Result<Option<bool>> {
+        const TIED: &str = "tie_word_embeddings|weight_tying";
         // These have an output matrix whatever their checkpoints say.
         const NEVER_TIED: [&str; 3] = ["nemotron_h", "kimi_linear", "bailing_hybrid"];
-        let says = self.json("tie_word_embeddings").is_some();
+        let says = self.json(TIED).is_some();
         if names.iter().any(|n| NEVER_TIED.contains(n)) || self.is_gguf() || !says {
             Ok(None)
         } else {
-            self.bool_or("tie_word_embeddings", "", false).map(Some)
+            self.bool_or(TIED, "", false).map(Some)
         }
     }
 

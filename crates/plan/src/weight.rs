@@ -4,13 +4,13 @@ use onebit_quants::WeightType;
 use std::ops::Range;
 
 /// What loading does to the values of a (small) tensor to bring them to the form the ops want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Edit {
     /// Nothing.
     #[default]
     None,
-    /// `x + 1`: norms whose stored weight is the difference from one (Gemma, Qwen3-Next).
-    AddOne,
+    /// `x + a`: norms whose stored weight is the difference from one (Gemma, Qwen3-Next), or from another number (PLaMo).
+    Add(f32),
     /// `-exp(x)`: the decay rates that state-space models store as `A_log`.
     NegExp,
     /// `ln(1 + exp(x))`: the decay rates of RG-LRU, which are stored without bounds.
@@ -24,7 +24,7 @@ impl Edit {
     pub fn apply(self, values: &mut [f32]) {
         match self {
             Self::None => {}
-            Self::AddOne => values.iter_mut().for_each(|v| *v += 1.0),
+            Self::Add(a) => values.iter_mut().for_each(|v| *v += a),
             Self::NegExp => values.iter_mut().for_each(|v| *v = -v.exp()),
             Self::Softplus => values.iter_mut().for_each(|v| *v = Function::Softplus.apply(*v)),
             Self::UnitRow => {

@@ -114,6 +114,7 @@ macro_rules! fixtures {
             bailing_hybrid: hub_only,
             exaone_moe: gguf,
             openelm: gguf,
+            plamo3: gguf,
             xverse: gguf,
             orion: gguf,
             pangu_embedded: gguf,

@@ -7,6 +7,7 @@ written after the authors' published code. It asks for each weight by the name t
 import json
 import math
 import pathlib
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -15,11 +16,11 @@ from safetensors.torch import save_file
 FAMILIES = {}
 
 
-def family(name, **config):
-    """Enters an oracle under the fixture's name, with the model's `config.json`."""
+def family(name, answers=False, **config):
+    """Enters an oracle under the fixture's name, with the model's `config.json`. `answers`: it makes them out of masks."""
 
     def enter(forward):
-        FAMILIES[name] = (config, forward)
+        FAMILIES[name] = (config, forward, answers)
         return forward
 
     return enter
@@ -108,7 +109,7 @@ def mixture(x, chosen, weights, expert):
 
 def make(name, out, seed=1, short=6, long=26, steps=12):
     """The fixture, as `docs/adding-an-architecture.md` describes it."""
-    config, forward = FAMILIES[name]
+    config, forward, answers = FAMILIES[name]
     w = Weights(seed)
     vocabulary = config.get("vocab_size") or config["padded_vocab_size"]
     draw = torch.Generator().manual_seed(seed + 1)
@@ -116,7 +117,12 @@ def make(name, out, seed=1, short=6, long=26, steps=12):
     first = torch.randint(3, vocabulary, (short,), generator=draw)
     # The order in which weights are drawn is the order of the first run.
     logits = forward(config, w, ids)
-    # All experts, whether or not they were chosen.
+    folder = pathlib.Path(out) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    if answers:
+        expected = {"ids_long": ids, "hidden": logits.contiguous(), "embedding": logits.mean(0)}
+        expected |= answered(config, lambda ids: forward(config, w, torch.tensor(ids)), first.tolist())
+        return save(folder, config, w, expected)
     so_far = first
     greedy, margins = [], []
     for _ in range(steps):
@@ -124,12 +130,26 @@ def make(name, out, seed=1, short=6, long=26, steps=12):
         greedy.append(best.indices[0])
         margins.append(best.values[0] - best.values[1])
         so_far = torch.cat([so_far, best.indices[:1]])
-    folder = pathlib.Path(out) / name
-    folder.mkdir(parents=True, exist_ok=True)
+    expected = {"ids_short": first, "ids_long": ids, "logits_short": forward(config, w, first).contiguous(), "logits_long": logits.contiguous()}
+    save(folder, config, w, expected | {"greedy": torch.stack(greedy), "greedy_margin": torch.stack(margins)})
+
+
+def answered(config, model, prompt, answer=16):
+    """Answers out of masks: in blocks, and by times."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+    import diffusion
+
+    mask, shifted = config["mask_token_id"], config["model_type"] == "Dream"
+    by = lambda make, *how: torch.tensor(make(model, mask, prompt, answer, *how, shifted))
+    return {
+        "prompt": torch.tensor(prompt), "answer_in_blocks": by(diffusion.in_blocks, 8, 8, "low_confidence"),
+        "answer_by_times": by(diffusion.by_times, 10, "entropy"),
+    }
+
+
+def save(folder, config, w, expected):
     save_file({n: t.contiguous() for n, t in w.items()}, folder / "model.safetensors", metadata={"format": "pt"})
-    save_file({
-        "ids_short": first, "ids_long": ids, "logits_short": forward(config, w, first).contiguous(), "logits_long": logits.contiguous(),
-        "greedy": torch.stack(greedy), "greedy_margin": torch.stack(margins),
-    }, folder / "expected.safetensors")
+    save_file(expected, folder / "expected.safetensors")
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    print(f"{name}: deviation {logits.std():.3f}, least margin {min(margins):.4f}, {sum(p.stat().st_size for p in folder.iterdir())} bytes")
+    margin = expected.get("greedy_margin", torch.zeros(1)).min()
+    print(f"{folder.name}: least margin {margin:.4f}, {sum(p.stat().st_size for p in folder.iterdir())} bytes")

@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from harness import attend, causal, family, gated, heads, mixture, turn
+from harness import attend, causal, family, gated, heads, mixture, rms, turn
 
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, rms_norm_eps=1e-5,
              max_position_embeddings=256, tie_word_embeddings=False, hidden_act="silu")
@@ -203,3 +203,30 @@ def qwen(c, w, ids):
         h = w.rms_norm(x, f"{at}.ln_2", eps)
         x = x + gated(w, h, f"{at}.mlp.w2", f"{at}.mlp.w1", f"{at}.mlp.c_proj", c["intermediate_size"] // 2)
     return w.linear(w.rms_norm(x, "transformer.ln_f", eps), "lm_head", c["vocab_size"])
+
+
+# pfnet/plamo-3-nict-8b-base: norms before and behind, the latter around small factors; every few layers see all, and turn by another base.
+@family("plamo3", model_type="plamo3", architectures=["Plamo3ForCausalLM"], head_dim=8, num_key_value_heads=2, window_size=8, sliding_window_pattern=2,
+        rope_theta=1000000.0, rope_local_theta=10000.0, attention_bias=False, **{**SIZES, "num_hidden_layers": 3, "tie_word_embeddings": True})
+def plamo3(c, w, ids):
+    n, kv, head, width, eps, inner = (c[k] for k in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size", "rms_norm_eps", "intermediate_size"))
+    t = len(ids)
+
+    def norm(x, name, offset=1.0):
+        return rms(x, eps) * (w(f"{name}.weight", x.shape[-1]) + offset)
+
+    far = torch.arange(t)[:, None] - torch.arange(t)[None] >= c["window_size"]
+    x = w.embed(ids, "model.embed_tokens", c["vocab_size"], width)
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.layers.{i}"
+        sliding = (i + 1) % c["sliding_window_pattern"] != 0
+        qkv = heads(w.linear(norm(x, f"{at}.pre_mixer_norm"), f"{at}.mixer.qkv_proj", (n + 2 * kv) * head), n + 2 * kv)
+        q, k, v = qkv.split([n, kv, kv], 1)
+        q, k = norm(q, f"{at}.mixer.q_norm"), norm(k, f"{at}.mixer.k_norm")
+        base = c["rope_local_theta"] if sliding else c["rope_theta"]
+        bias = causal(t).masked_fill(far, -torch.inf) if sliding else causal(t)
+        y = w.linear(attend(turn(q, head, base), turn(k, head, base), v, bias), f"{at}.mixer.o_proj", width)
+        x = x + norm(y, f"{at}.post_mixer_norm", 1 / 5)
+        gate, up = w.linear(norm(x, f"{at}.pre_mlp_norm"), f"{at}.mlp.gate_up_proj", 2 * inner).chunk(2, -1)
+        x = x + norm(w.linear(F.silu(gate) * up, f"{at}.mlp.down_proj", width), f"{at}.post_mlp_norm", 1 / 5**1.5)
+    return norm(x, "model.norm") @ w("model.embed_tokens.weight", c["vocab_size"], width).T

@@ -52,7 +52,7 @@ pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
 ];
 
 /// Dimensions `i` and `i + dims / 2` of each head, one after the other.
-fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
+pub(super) fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
     let heads = Heads::read(s, Decoder::width(s)?)?;
     let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
     Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + paired(i, dims))).collect()))
@@ -305,7 +305,7 @@ impl Heads {
     /// The heads of a model of `width`.
     pub(crate) fn read(s: &Settings<'_>, width: usize) -> Result<Self> {
         let heads = Self::count(s)?;
-        let kv_heads = s.size_or("num_key_value_heads", "attention.head_count_kv", heads)?;
+        let kv_heads = s.size_or("num_key_value_heads|n_kv_heads", "attention.head_count_kv", heads)?;
         Self::with(s, width, heads, kv_heads)
     }
 

@@ -71,6 +71,7 @@ mod opt;
 mod phi;
 mod phi3;
 mod phimoe;
+mod plamo3;
 mod qwen;
 mod qwen2;
 mod qwen3;
@@ -205,6 +206,7 @@ static ALL: &[&Arch] = &[
     &lfm2::LFM2_MOE,
     &kimi_linear::KIMI_LINEAR,
     &bailing_hybrid::BAILING_HYBRID,
+    &plamo3::PLAMO3,
     &exaone4::EXAONE_MOE,
     &openelm::OPENELM,
     &llama::XVERSE,

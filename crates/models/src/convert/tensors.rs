@@ -94,7 +94,8 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         }
         let exact = |f: &f32| f.abs().log2().fract() == 0.0;
         rounded += usize::from(wanted.is_none() && ty != F32 && !factors.iter().all(exact));
-        out.push(Stored { name: name.to_string(), ty, shape, values: Values::Weight(weight, order), factors });
+        let stored = entry.map_or(name, |entry| entry.gguf_name(name));
+        out.push(Stored { name: stored.to_string(), ty, shape, values: Values::Weight(weight, order), factors });
     }
     for (name, values) in built.settings.noted_tensors() {
         out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values), factors: vec![] });
