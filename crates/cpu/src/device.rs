@@ -4,6 +4,7 @@ use crate::{
     exec::{executable, executable::Host, fuse::Fusions, memory, profile::Profile},
     isa::{Isa, Level},
     pool::Pool,
+    roof::Roof,
 };
 use onebit_plan::{Device, DeviceError, Executable, Limits, Memory, Model, Progress};
 use std::sync::Arc;
@@ -44,6 +45,10 @@ impl Cpu {
     /// Instructions that are used.
     pub fn isa(&self) -> Isa {
         self.host.isa
+    }
+    /// Measures what the memory and the multipliers can do at most; see [`Roof::measure`].
+    pub fn roof(&self) -> Roof {
+        Roof::measure(&self.host.pool, self.host.isa)
     }
     /// Measures where the time goes, while it is switched on.
     pub fn profile(&self) -> &Arc<Profile> {

@@ -11,7 +11,10 @@ mod machine;
 pub mod matmul;
 mod ops;
 pub mod pool;
+mod roof;
 
 pub use device::Cpu;
-pub use exec::profile::{Profile, ProfileRow};
+pub use exec::profile::{Event, Profile, ProfileRow};
 pub use machine::{available_memory, processor_name};
+pub use ops::effort::Effort;
+pub use roof::Roof;

@@ -214,6 +214,47 @@ fn output_for_machines_is_json() {
     }
 }
 
+/// What `bench` tells of a step is what the shapes of the model say, and events of all threads are traced.
+#[test]
+fn bench_counts_bytes_and_products() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, trace) = (fixture(), folder.path().join("trace.json"));
+    let bench = |more: &[&str]| run(&[&["bench", path(&model), "-p", "8", "-n", "4", "-r", "1", "-t", "2", "-o", "json"], more].concat());
+    let o = bench(&["--exact", "--profile", "--trace", path(&trace)]);
+    assert!(o.status.success(), "{}", said(&o));
+    let value: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
+    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(model.join("config.json")).unwrap()).unwrap();
+    let of = |key: &str| config[key].as_f64().unwrap();
+    let (width, head) = (of("hidden_size"), config["head_dim"].as_f64().unwrap_or(of("hidden_size") / of("num_attention_heads")));
+    let kv = of("num_key_value_heads") * head;
+    let layer = width * head * of("num_attention_heads") * 2.0 + 2.0 * width * kv + 3.0 * width * of("intermediate_size");
+    let (layers, vocabulary) = (of("num_hidden_layers"), of("vocab_size"));
+    let attended = |contexts: f64| contexts * layers * of("num_attention_heads") * head * 2.0;
+    // A prompt needs the logits of its last token only.
+    let prompt = 8.0 * layers * layer + width * vocabulary + attended((1..=8).sum::<u32>().into());
+    let answer = 4.0 * (layers * layer + width * vocabulary) + attended((1..=4).sum::<u32>().into());
+    for (test, tokens, products) in [(0, 8.0, prompt), (1, 4.0, answer)] {
+        let got = value["tests"][test]["products_per_token"].as_f64().unwrap();
+        assert!((got - products / tokens).abs() < 1e-6 * got, "{test}: {got} and {}", products / tokens);
+    }
+    // Whatever form weights have in memory, each is read once for a token, as are the keys and values so far.
+    let (weights, bytes) = (value["weight_bytes"].as_f64().unwrap(), value["tests"][1]["bytes_per_token"].as_f64().unwrap());
+    assert!(bytes > 0.5 * weights && bytes < 3.0 * weights, "{bytes} of {weights}");
+    assert!(value["roof"]["read_bytes_per_second"].as_f64().unwrap() > 0.0 && value["peak_memory_bytes"].as_f64().unwrap() > weights);
+    let profile = value["tests"][0]["profile"].as_array().unwrap();
+    let times: f64 = profile.iter().map(|s| s["share_of_time"].as_f64().unwrap()).sum();
+    assert!((times - 1.0).abs() < 1e-9 && profile.iter().any(|s| s["name"] == "attention"));
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let threads = |test: u64| {
+        let of_test = events.iter().filter(|e| e["ph"] == "X" && e["pid"] == test).map(|e| e["tid"].as_u64().unwrap());
+        of_test.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!([1, 2].iter().all(|test| threads(*test) == [0, 1].into()), "{events:?}");
+    let o = run(&["bench", path(&model), "--profile", "-o", "csv"]);
+    assert!(o.status.code() == Some(2) && said(&o).contains("--profile"));
+}
+
 #[test]
 fn a_plan_is_printed_op_by_op() {
     let o = run(&["show", path(&fixture()), "--plan"]);

@@ -23,6 +23,7 @@ use crate::{
         chosen_linear::{self, ChosenLinear},
         clamp::Clamp,
         concat::Concat,
+        effort::Effort,
         elementwise::Elementwise,
         embed::Embed,
         experts::{self, Experts},
@@ -100,6 +101,13 @@ impl Work {
                 names.join("+")
             }
             Self::Together(name, _) => (*name).to_string(),
+        }
+    }
+    /// What a step asks of it, as far as it is counted.
+    pub(crate) fn effort(&self, view: &StepView<'_>) -> Effort {
+        match self {
+            Self::Rows(..) => Effort::default(),
+            Self::Together(_, op) => op.effort(view),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{isa::Isa, ops::watch::Sums, pool::Pool};
 use onebit_plan::{Batch, BatchForm, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 /// What loading needs from the device.
 #[derive(Clone)]
@@ -94,13 +94,9 @@ impl Executable for CpuExecutable {
                 op.prepare();
             }
         }
-        let measure = host.profile.is_on();
         host.pool.run(&|worker| {
-            let mut last = (measure && worker.index == 0).then(Instant::now);
+            let mut clock = host.profile.clock(table, worker.index);
             for (i, stage) in stages.iter().enumerate() {
-                if i > 0 {
-                    worker.barrier();
-                }
                 match stage {
                     Work::Rows(rows, steps) => {
                         for index in worker.chunk(view.count(*rows), 1) {
@@ -113,11 +109,11 @@ impl Executable for CpuExecutable {
                     }
                     Work::Together(_, op) => op.run(&view, &worker),
                 }
-                if let Some(start) = &mut last {
-                    let now = Instant::now();
-                    table.add(i, now - *start);
-                    *start = now;
+                clock.worked(i, || stage.effort(&view));
+                if i + 1 < stages.len() {
+                    worker.barrier();
                 }
+                clock.passed(i);
             }
         });
         let outputs = view.count(Rows::Outputs);

@@ -2,6 +2,7 @@
 
 use super::{
     Row, RowOp, WorkOp,
+    effort::Effort,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -55,6 +56,10 @@ impl WorkOp for BlockLinear {
                 y.iter_mut().zip(&bias[rows.clone()]).for_each(|(y, b)| *y += b);
             }
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let columns = view.count(self.rows);
+        self.matrices.iter().map(|matrix| Effort::product(matrix, columns)).sum()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! As in a mixture of experts, the [`Pairs`] of a batch are columns, sorted by expert.
 
-use super::{WorkOp, pairs::Pairs, route};
+use super::{WorkOp, effort::Effort, pairs::Pairs, route};
 use crate::{
     exec::{rows::RowsOf, step::StepView},
     isa::Isa,
@@ -103,5 +103,10 @@ impl WorkOp for ChosenLinear {
                 }
             }
         }
+    }
+    fn effort(&self, _: &StepView<'_>) -> Effort {
+        // SAFETY: sorted before a barrier of the run, and not written to before the next step.
+        let pairs = |expert| unsafe { self.scratch.pairs.of_expert(expert) };
+        self.matrices.iter().enumerate().map(|(e, matrix)| Effort::product(matrix, pairs(e).len())).sum()
     }
 }

@@ -3,7 +3,7 @@
 //! The [`Pairs`] of a batch are columns: `x` is copied to each, the experts' rows are divided among the threads, and at the end
 //! each token adds up its choices, best first. A single token goes the same way with `top_k` columns.
 
-use super::{WorkOp, hadamard, math, pairs::Pairs, route};
+use super::{WorkOp, effort::Effort, hadamard, math, pairs::Pairs, route};
 use crate::{
     exec::{rows::RowsOf, step::StepView},
     isa::Isa,
@@ -245,5 +245,12 @@ impl WorkOp for Experts {
                 }
             }
         }
+    }
+    fn effort(&self, _: &StepView<'_>) -> Effort {
+        let mut sum = Effort::default();
+        self.each(|_, expert, pairs| {
+            [&expert.gate, &expert.up, &expert.down].into_iter().for_each(|matrix| sum += Effort::product(matrix, pairs.len()));
+        });
+        sum
     }
 }

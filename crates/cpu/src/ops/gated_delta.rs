@@ -5,7 +5,9 @@
 //! after another in the same way, whether they come at once or one by one, keeps the numbers the same.
 
 use super::{
-    WorkOp, math,
+    WorkOp,
+    effort::Effort,
+    math,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -56,6 +58,11 @@ impl WorkOp for GatedDelta {
             }
             dispatch(self.isa, Columns { op: self, head: piece / blocks, block: piece % blocks, tokens: first..first + span.len, state });
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let numbers = Self::state_len(self.v_heads, self.key, self.value);
+        // What was remembered, what is added to it, and what is read of it.
+        Effort::state(view, 4 * numbers, 3 * numbers)
     }
 }
 

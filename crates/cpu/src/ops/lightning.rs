@@ -2,7 +2,7 @@
 //!
 //! Heads do not depend on each other, and are divided among the threads. A token is done alike whether it comes alone or with others.
 
-use super::WorkOp;
+use super::{WorkOp, effort::Effort};
 use crate::{
     exec::{rows::RowsOf, states::Slots, step::StepView},
     pool::Worker,
@@ -57,6 +57,11 @@ impl WorkOp for Lightning {
                 self.token(head, (span.start + t) % self.block, state, [q, k, v], out);
             }
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        // Keys and values of half a block, in the middle.
+        let numbers = self.heads * (self.dim + self.block) * self.dim;
+        Effort::state(view, 4 * numbers, numbers)
     }
 }
 

@@ -4,7 +4,7 @@
 //! matrices are laid end to end and divided among the threads in steps; a thread that has made rows of the result also adds
 //! the bias and the residual to them, and applies the gate, while they are in its cache.
 
-use super::{Row, RowOp, WorkOp, math};
+use super::{Row, RowOp, WorkOp, effort::Effort, math};
 use crate::{
     exec::{rows::RowsOf, step::StepView},
     isa::Isa,
@@ -63,6 +63,13 @@ impl Part {
             Self::Gated { gate, .. } => gate.matrix.rows(),
         }
     }
+    fn products(&self) -> impl Iterator<Item = &Product> {
+        let (first, second) = match self {
+            Self::Plain { product, .. } => (product, None),
+            Self::Gated { gate, up, .. } => (gate, Some(up)),
+        };
+        std::iter::once(first).chain(second)
+    }
     fn run(&self, isa: Isa, columns: usize, rows: Range<usize>) {
         match self {
             Self::Plain { product, add } => {
@@ -115,5 +122,9 @@ impl WorkOp for Linears {
             }
             before += steps;
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let columns = view.count(self.rows);
+        self.parts.iter().flat_map(Part::products).map(|p| Effort::product(&p.matrix, columns)).sum()
     }
 }

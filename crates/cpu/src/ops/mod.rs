@@ -13,6 +13,7 @@ pub(crate) mod causal_conv;
 pub(crate) mod chosen_linear;
 pub(crate) mod clamp;
 pub(crate) mod concat;
+pub(crate) mod effort;
 pub(crate) mod elementwise;
 pub(crate) mod embed;
 pub(crate) mod experts;
@@ -42,6 +43,7 @@ pub(crate) mod watch;
 mod xielu;
 
 use crate::{exec::step::StepView, pool::Worker};
+use effort::Effort;
 
 /// The row that a [`RowOp`] works on.
 #[derive(Clone, Copy, Debug)]
@@ -70,4 +72,9 @@ pub(crate) trait WorkOp: Send + Sync {
     fn prepare(&self) {}
     /// Does this thread's part.
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>);
+    /// What the step asks of it, for the profile. Called by a thread that has done its part, before the next barrier.
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let _ = view;
+        Effort::default()
+    }
 }

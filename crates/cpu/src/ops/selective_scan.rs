@@ -5,7 +5,9 @@
 //! A piece takes one token after another in the same way, whether they come at once or one by one, which keeps the numbers the same.
 
 use super::{
-    WorkOp, math,
+    WorkOp,
+    effort::Effort,
+    math,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -103,6 +105,10 @@ impl WorkOp for SelectiveScan {
             }
             dispatch(self.isa, Piece { op: self, piece, tokens: first..first + span.len, state });
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let numbers = self.layout.state_len();
+        Effort::state(view, 4 * numbers, 3 * numbers)
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) use sparse::{AttendChosen, Index, Room};
 
 use super::{
     Row, RowOp, WorkOp,
+    effort::Effort,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -363,6 +364,18 @@ impl<C: Cell> WorkOp for Attend<C> {
     }
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
         if self.is_cut(view, worker) { self.by_range(view, worker) } else { self.whole(view, worker) }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let Shape { heads, key, value, .. } = self.cache.shape;
+        let of_span = |(span, first): (&Span<'_>, &u32)| {
+            let scores = self.scores(span);
+            let seen = |t: usize| scores.seen(span.start + t, self.group_of(view, *first as usize + t));
+            let read = (0..span.len).map(seen).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).map_or(0, |r| r.len());
+            let pairs: usize = (0..span.len).map(|t| seen(t).len()).sum();
+            let bytes = read * heads * (key + value) * size_of::<C>();
+            Effort { bytes: bytes as u64, products: (pairs * self.settings.heads * (key + value)) as u64 }
+        };
+        view.batch.spans.iter().zip(view.firsts).map(of_span).sum()
     }
 }
 

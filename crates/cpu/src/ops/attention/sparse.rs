@@ -5,10 +5,16 @@
 
 use super::{Cache, Cell};
 use crate::{
-    exec::{rows::RowsOf, shared::Shared, step::StepView},
+    exec::{
+        rows::RowsOf,
+        shared::Shared,
+        step::{Place, StepView},
+    },
     isa::Isa,
     ops::{
-        WorkOp, math,
+        WorkOp,
+        effort::Effort,
+        math,
         simd::{Kernel, LANES, Simd, dispatch},
     },
     pool::{Counter, Worker},
@@ -50,6 +56,15 @@ impl<C: Cell> WorkOp for Index<C> {
             }
             self.op.choose(&scores, position, &mut order, out);
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let width = self.cache.shape.value;
+        let of_token = |place: &Place| {
+            let blocks = (place.position as usize + 1) / self.op.block;
+            let numbers = if blocks > self.op.top { blocks * width } else { 0 };
+            Effort { bytes: (numbers * size_of::<C>()) as u64, products: (numbers * self.op.heads) as u64 }
+        };
+        view.places.iter().map(of_token).sum()
     }
 }
 
@@ -138,6 +153,14 @@ impl<C: Cell> WorkOp for AttendChosen<C> {
                 dispatch(self.isa, Gather { attend: self, pages, head, q, only, room, out });
             }
         }
+    }
+    fn effort(&self, view: &StepView<'_>) -> Effort {
+        let of_token = |t: usize| {
+            // SAFETY: written before the barrier in front of this op.
+            let seen = ops::SparseAttention::positions(unsafe { self.only.row(t) }).count() * (self.op.key + self.op.value);
+            Effort { bytes: (seen * self.op.kv_heads * size_of::<C>()) as u64, products: (seen * self.op.heads) as u64 }
+        };
+        (0..view.batch.tokens.len()).map(of_token).sum()
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) struct Scores {
 
 impl Scores {
     /// Positions that a query at `position` sees, with those of its group.
-    fn seen(&self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
+    pub(super) fn seen(&self, position: usize, group: Option<[u32; 2]>) -> Range<usize> {
         self.mask.seen_with(position, self.end, group)
     }
 }
