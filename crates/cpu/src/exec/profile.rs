@@ -38,7 +38,7 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// As in [`ProfileRow`].
-    pub name: Arc<str>,
+    pub name: String,
     /// `X`.
     pub ph: char,
     /// Beginning, in microseconds after the first.
@@ -156,7 +156,7 @@ impl Clock<'_> {
     pub(crate) fn worked(&mut self, step: usize, effort: impl FnOnce() -> Effort) {
         let Some(at) = self.started else { return };
         if let Some(events) = &mut self.events {
-            let name = self.table.0[step].name.clone();
+            let name = self.table.0[step].name.to_string();
             events.push(Event { name, ph: 'X', ts: 0.0, dur: at.elapsed().as_secs_f64() * 1e6, pid: 0, tid: self.thread, at });
         }
         if self.sums {
