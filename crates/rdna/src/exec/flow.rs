@@ -94,13 +94,13 @@ pub(crate) const TURN: u64 = 20_000;
 #[inline(always)]
 pub(crate) fn turn(exec: &mut Exec<'_>, counts: &mut Counts) -> (Flow, u64) {
     let program = exec.program;
-    let mut executed = 0;
+    let start = exec.clock;
     let mut at = exec.wave.at;
     let flow = loop {
         let Some(code) = program.codes.get(at) else { break Flow::End };
         counts.executed[at] += 1;
         counts.lanes[at] += u64::from(exec.wave.exec().count_ones());
-        executed += 1;
+        exec.clock += 1;
         match (code.step)(exec, &code.inst) {
             Flow::Next => at += 1,
             Flow::Jump(to) => at = to,
@@ -109,10 +109,10 @@ pub(crate) fn turn(exec: &mut Exec<'_>, counts: &mut Counts) -> (Flow, u64) {
                 break stop;
             }
         }
-        if executed >= TURN {
+        if exec.clock - start >= TURN {
             break Flow::Sleep;
         }
     };
     exec.wave.at = at;
-    (flow, executed)
+    (flow, exec.clock - start)
 }

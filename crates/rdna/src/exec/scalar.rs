@@ -19,13 +19,7 @@ pub(crate) fn compute(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
         _ => op.src.get(i).map_or(0, |&ty| wave.scalar(inst.src[i], ty, inst.literal)),
     };
     let (mut a, mut b) = (read(0), read(1));
-    let float = |x: u64, ty: Option<&Ty>, keep: bool| flushed(x, ty, keep);
-    if !wave.env.plain {
-        let keep = |ty: Option<&Ty>| if ty == Some(&Ty::F16) { wave.env.keep16[0] } else { wave.env.keep32[0] };
-        a = float(a, op.src.first(), keep(op.src.first()));
-        b = float(b, op.src.get(1), keep(op.src.get(1)));
-    }
-    let old = if op.is(flag::K_SECOND | flag::K_THIRD) {
+    let mut old = if op.is(flag::K_SECOND | flag::K_THIRD) {
         inst.literal.into()
     } else if pair {
         wave.s64(dst)
@@ -33,6 +27,11 @@ pub(crate) fn compute(exec: &mut Exec<'_>, inst: &Inst) -> Flow {
         wave.s[dst & 127].into()
     };
     let env = wave.env;
+    if !env.plain {
+        let input = |x: u64, ty: Option<&Ty>| flushed(x, ty, if ty == Some(&Ty::F16) { env.keep16[0] } else { env.keep32[0] });
+        // A number that the destination or the literal adds is an input as well.
+        (a, b, old) = (input(a, op.src.first()), input(b, op.src.get(1)), input(old, op.dst.as_ref()));
+    }
     let mut state = Scalar { scc: wave.scc, exec: wave.exec(), old, env: &env };
     let mut result = function(&mut state, a, b);
     let (mut scc, mask) = (state.scc, state.exec);

@@ -413,7 +413,7 @@ fn rearrange(lanes: &mut Lanes, dpp: Dpp, exec: u32) -> u32 {
 /// The lane that a lane reads, within its row of 16 (ISA guide, "DPP16 controls").
 fn row_source(control: u16, lane: usize) -> Option<usize> {
     let (row, at, n) = (lane & !15, lane & 15, usize::from(control & 15));
-    let within = |at: usize| (at < 16).then_some(row + at);
+    let within = |at: usize| (at < 16).then(|| row + at);
     match control {
         0..=0xff => Some(lane & !3 | usize::from(control >> (2 * (lane & 3)) & 3)),
         0x101..=0x10f => within(at + n),

@@ -1,4 +1,4 @@
-//! Runs single instructions: `kernels/harness.s` with its operation replaced.
+//! Runs single instructions, or a few: `kernels/harness.s` with its operation replaced.
 
 use rdna::{Arg, Checks, CodeObject, Device, Launch, Options, Stats, isa::Level};
 
@@ -42,12 +42,12 @@ pub(crate) fn mode(round: u32, denormals: u32) -> u32 {
     0x300 | denormals << 4 | round
 }
 
-/// Runs an instruction of up to three words on operands, 32 of them a workgroup.
+/// Runs instructions of up to eight words on operands, 32 of them a workgroup.
 pub(crate) fn run(level: Level, words: &[u32], operands: &[Operands], state: State) -> Vec<Outcome> {
     let mut file = super::kernels::HARNESS.to_vec();
     let place = PLACE.to_le_bytes();
     let at = file.windows(4).position(|w| w == place).unwrap();
-    for i in 0..3 {
+    for i in 0..8 {
         let word = words.get(i).copied().unwrap_or(0xbf80_0000);
         file[at + 4 * i..at + 4 * i + 4].copy_from_slice(&word.to_le_bytes());
     }

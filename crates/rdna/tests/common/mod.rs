@@ -1,9 +1,12 @@
 //! What the tests share.
 #![allow(dead_code, clippy::unwrap_used)] // not all tests use all of it
 
+pub(crate) mod coverage;
 pub(crate) mod harness;
 pub(crate) mod kernels;
 pub(crate) mod oracle;
+pub(crate) mod packed;
+pub(crate) mod scalar;
 pub(crate) mod soft;
 
 /// xorshift64*: the same numbers on every machine.

@@ -4,7 +4,7 @@ set -e
 cd "$(dirname "$0")"
 out="${1:?usage: build.sh DIRECTORY}"
 common="-mcode-object-version=5"
-hip="clang-19 -x hip --offload-device-only --no-gpu-bundle-output --offload-arch=gfx1151 -nogpulib -nogpuinc -mcumode -ffp-contract=off $common"
+hip="clang-19 -x hip --offload-device-only --no-gpu-bundle-output --offload-arch=gfx1151 -nogpulib -nogpuinc -mcumode -fuse-cuid=none -ffp-contract=off $common"
 assembler="clang-19 -target amdgcn-amd-amdhsa -mcpu=gfx1151 $common"
 for source in harness memory; do
     $assembler "$source.s" -o "$out/$source.co"

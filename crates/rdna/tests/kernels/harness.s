@@ -1,4 +1,4 @@
-// Runs one instruction, which a test puts where `operation` is, on operands from memory.
+// Runs an instruction or a few, which a test puts where `operation` is, on operands from memory.
 //
 // Arguments: a, b, c (64 bits an element), old destination (128 bits an element), results (9 words an element), mode, scc, vcc.
 // Element i is lane i % 32 of workgroup i / 32. The instruction finds a in v[2:3], b in v[4:5], c in v[6:7], the destination's old
@@ -37,9 +37,9 @@ harness:
 	.globl operation
 	.type operation,@function
 operation:
+	.rept 8
 	s_nop 0xabc
-	s_nop 0xabc
-	s_nop 0xabc
+	.endr
 	.size operation, .-operation
 	s_cselect_b32 s30, 1, 0
 	s_mov_b32 s31, exec_lo
