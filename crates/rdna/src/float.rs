@@ -179,7 +179,10 @@ impl Round {
     }
 
     pub(crate) fn add64(self, a: f64, b: f64) -> f64 {
-        let (s, error) = two_sum(a, b);
+        // The larger first: then no step overflows unless the sum does (Dekker's FastTwoSum).
+        let (a, b) = if a.abs() >= b.abs() { (a, b) } else { (b, a) };
+        let s = a + b;
+        let error = b - (s - a);
         let missing = if s.is_infinite() && a.is_finite() && b.is_finite() { -s } else { error };
         self.corrected(zero_sum(s, a, b, self), missing)
     }
@@ -190,10 +193,11 @@ impl Round {
 
     pub(crate) fn fma64(self, a: f64, b: f64, c: f64) -> f64 {
         let near = a.mul_add(b, c);
-        // A product that underflows to zero is none.
-        let exact = a * b != 0.0 || a == 0.0 || b == 0.0;
+        let missing = missing_of_sum(a, b, c, near);
+        // A product that underflows to zero is none, and a sum that is rounded to zero is no sum of opposites.
+        let exact = missing == 0.0 && (a * b != 0.0 || a == 0.0 || b == 0.0);
         let near = if exact { zero_sum(near, a * b, c, self) } else { near };
-        self.corrected(near, missing_of_sum(a, b, c, near))
+        self.corrected(near, missing)
     }
 
     /// x * 2^n.
@@ -445,6 +449,17 @@ mod tests {
         assert_eq!(Round::Zero.mul32(1.0 + e, 1.0 + e), 1.0 + 2.0 * e);
         assert_eq!(Round::Down.fma32(1.0 + e, 1.0 + e, tiny), 1.0 + 2.0 * e);
         assert_eq!(Round::Up.fma64(1.0, 1.0, f64::MIN_POSITIVE), 1.0f64.next_up());
+    }
+
+    #[test]
+    fn sums_at_the_ends_of_f64() {
+        let (big, small) = (f64::from_bits(0x7fef_ffff_ffff_ffff), f64::from_bits(0xffca_f1ce_0b0a_ef06));
+        assert_eq!(Round::Down.add64(small, big).to_bits(), 0x7fe9_438c_7d3d_443d);
+        assert_eq!(Round::Up.add64(big, small).to_bits(), 0x7fe9_438c_7d3d_443e);
+        // Half the smallest number is rounded to zero, yet it is positive.
+        let half = Round::Down.fma64(f64::from_bits(1), -0.5, f64::from_bits(1));
+        assert_eq!(half.to_bits(), 0);
+        assert_eq!(Round::Down.fma64(f64::from_bits(1), -1.0, f64::from_bits(1)).to_bits(), 1 << 63);
     }
 
     #[test]

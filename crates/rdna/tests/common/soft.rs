@@ -111,7 +111,8 @@ impl Format {
         };
         let kept = (kept + u128::from(up)) as u64;
         let steps = (low - (1 - self.bias() - self.mantissa as i32)) as u64;
-        // Adding the mantissa carries into the exponent as it should.
+        // Adding the mantissa carries into the exponent as it should; what is far too large stays too large.
+        let steps = steps.min(self.all_exponents());
         let bits = if kept >> self.mantissa == 0 { kept } else { kept + (steps << self.mantissa) };
         let largest = infinite - 1;
         if bits <= largest {
