@@ -202,6 +202,7 @@ fn output_for_machines_is_json() {
     let model = fixture();
     for args in [
         vec!["list", "--json"],
+        vec!["list", "--architectures", "--json"],
         vec!["devices", "--json"],
         vec!["version", "--json"],
         vec!["show", path(&model), "--json"],

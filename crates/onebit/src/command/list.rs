@@ -5,6 +5,9 @@ use std::{io::Write, path::PathBuf};
 /// List the models that are known by name, and those in the cache
 #[derive(clap::Args)]
 pub(crate) struct List {
+    /// Instead of models, the architectures that can be read: their names in `config.json` and in GGUF files
+    #[arg(long, conflicts_with = "cached")]
+    architectures: bool,
     /// Only what is in the cache
     #[arg(long)]
     cached: bool,
@@ -25,6 +28,9 @@ struct Row {
 
 impl List {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.architectures {
+            return self.architectures();
+        }
         let mut cached = Cache::from_env()?.list()?;
         let mut rows = vec![];
         for entry in entries()? {
@@ -67,6 +73,24 @@ impl List {
             let here = if r.path.is_some() { "yes" } else { "-" };
             let size = format!("{:.1} MB", r.bytes as f64 / 1e6);
             writeln!(out, "{:width$}  {size:>9}  {here:6}  {:12}  {:10}  {}", r.name, or(&r.architecture), or(&r.licence), r.title)?;
+        }
+        Ok(())
+    }
+
+    fn architectures(&self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let one = |a: &onebit_models::Arch| serde_json::json!({ "model_type": a.hf, "gguf": a.gguf });
+            let all: Vec<_> = onebit_models::architectures().map(one).collect();
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        let mut rows: Vec<_> = onebit_models::architectures().map(|a| (a.hf.join(" "), a.gguf.join(" "))).collect();
+        rows.sort();
+        let width = rows.iter().map(|(hf, _)| hf.len()).max().unwrap_or(0).max(10);
+        writeln!(out, "{:width$}  GGUF", "MODEL_TYPE")?;
+        for (hf, gguf) in rows {
+            writeln!(out, "{:width$}  {}", hf, if gguf.is_empty() { "-" } else { &gguf })?;
         }
         Ok(())
     }
