@@ -1,6 +1,7 @@
 //! The handle that callers hold, and what it shares with the scheduler's thread.
 
 use crate::given::Beside;
+use crate::guided::Workers;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stream::channel;
@@ -36,6 +37,8 @@ pub(crate) struct Shared<V> {
     /// Numbers in a row that stands in for a token; 0 where there are none.
     pub given: usize,
     pub vocabulary: Arc<V>,
+    /// Make the masks of grammars.
+    workers: Arc<Workers>,
     inbox: Mutex<Inbox>,
     /// Something came into the inbox.
     wake: Condvar,
@@ -79,6 +82,7 @@ impl<V: Vocabulary> Engine<V> {
             given: executable.given(),
             limits,
             vocabulary: tokenizer,
+            workers: Arc::default(),
             inbox: Mutex::default(),
             wake: Condvar::new(),
             ended: Condvar::new(),
@@ -105,7 +109,7 @@ impl<V: Vocabulary> Engine<V> {
             None => request.refuse_diffusion()?,
         }
         let (sender, stream) = channel();
-        let sequence = Sequence::new(request, sender, &shared.config, shared.given, &*shared.vocabulary);
+        let sequence = Sequence::new(request, sender, &shared.config, shared.given, &shared.workers, &*shared.vocabulary);
         shared.accept(sequence)?;
         Ok(stream)
     }

@@ -52,6 +52,9 @@ pub enum EngineError {
     /// Every token was ruled out by `logit_bias` and `ignore_eos`.
     #[error("no token is left to choose from: logit_bias and ignore_eos rule all of them out")]
     NothingLeft,
+    /// The answer cannot be held to its grammar any further.
+    #[error("the answer cannot be held to its grammar: {0}")]
+    Grammar(String),
     /// The step that this sequence was in failed, and failed again with this sequence alone.
     #[error("the step failed: {0}")]
     Step(String),

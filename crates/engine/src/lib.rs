@@ -9,6 +9,7 @@
 //! - `engine`: the handle, and the inbox that it shares with the thread.
 //! - `scheduler`: the thread's loop, and the only owner of everything that follows; no lock is held across a step.
 //! - `diffusion`: answers that are not made token by token, but from masks.
+//! - `guided`: answers that are held to a grammar.
 //! - `sequence`: one request on its way. It has a place in the [`cache`], a [`sampler`], and its text so far (`stop`).
 //! - `stream`: events on their way to the caller.
 //!
@@ -47,6 +48,7 @@ mod engine;
 mod error;
 mod event;
 mod given;
+mod guided;
 mod matcher;
 pub mod request;
 pub mod sampler;

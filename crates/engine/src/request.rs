@@ -6,6 +6,7 @@
 use crate::diffusion::USUAL_ANSWER;
 use crate::given::Given;
 use crate::{Diffusion, SubmitError};
+use onebit_grammar::Grammar;
 use onebit_plan::AXES;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// How the answer is made, where the model makes it by masked diffusion; as it is by default for others.
     pub diffusion: Diffusion,
+    /// What the answer is held to. It ends when nothing can follow.
+    pub grammar: Option<Grammar>,
 }
 
 impl Default for Request {
@@ -69,6 +72,7 @@ impl Default for Request {
             shown: Arc::default(),
             timeout: None,
             diffusion: Diffusion::default(),
+            grammar: None,
         }
     }
 }
@@ -231,6 +235,12 @@ impl Request {
     pub(crate) fn fit_diffusion(&mut self, answer: usize) -> Result<(), SubmitError> {
         if self.prompt_logprobs.is_some() {
             return Err(invalid("prompt_logprobs", "a model of masked diffusion says nothing of the prompt's tokens".into()));
+        }
+        if self.grammar.is_some() {
+            return Err(invalid(
+                "grammar",
+                "a model of masked diffusion does not write from left to right, so it cannot be held to a form".into(),
+            ));
         }
         self.max_tokens = Some(self.max_tokens.unwrap_or(USUAL_ANSWER).min(answer));
         Ok(())

@@ -108,9 +108,12 @@ impl<V: Vocabulary> Scheduler<V> {
             }
             self.sweep();
             self.admit();
+            self.resume(false);
             self.choose();
-            if !self.work.is_empty() {
-                self.step();
+            match self.work.is_empty() {
+                false => self.step(),
+                // Nothing can be computed before a mask is there.
+                true => self.resume(true),
             }
             self.settle();
         }
@@ -194,6 +197,22 @@ impl<V: Vocabulary> Scheduler<V> {
         self.ended.extend(first.map(|sequence| (sequence, Event::Failed(error))));
     }
 
+    /// Chooses the tokens of sequences whose logits waited for a mask; with `waits` it waits for the first of them.
+    fn resume(&mut self, mut waits: bool) {
+        let Self { running, ended, shared, scratch, stats, .. } = self;
+        let mut resume = |sequence: &mut Sequence| {
+            if !sequence.is_held() {
+                return None;
+            }
+            let known = sequence.tokens.len();
+            let waits = std::mem::take(&mut waits);
+            let outcome = catch_unwind(AssertUnwindSafe(|| sequence.resume(waits, &*shared.vocabulary, scratch)));
+            stats.completion_tokens += (sequence.tokens.len() - known) as u64;
+            outcome.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))))
+        };
+        extract(running, &mut resume, ended);
+    }
+
     /// Decides who gets how many tokens of the next step.
     fn choose(&mut self) {
         self.work.clear();
@@ -248,6 +267,7 @@ impl<V: Vocabulary> Scheduler<V> {
         if let Some(place) = sequence.place.take() {
             self.cache.release(place);
         }
+        sequence.let_go();
         let at = self.displaced.partition_point(|s| s.order < sequence.order);
         self.displaced.insert(at, sequence);
     }
@@ -326,13 +346,14 @@ impl<V: Vocabulary> Scheduler<V> {
         let shared = &*self.shared;
         let width = shared.width;
         let mut ends = Vec::new();
+        let is_alone = self.running.len() == 1;
         for work in &self.work {
             let (rows, others) = rest.split_at(work.outputs * width);
             rest = others;
             let sequence = &mut self.running[work.index];
             let known = sequence.tokens.len();
             let (vocabulary, scratch) = (&*shared.vocabulary, &mut self.scratch);
-            let end = catch_unwind(AssertUnwindSafe(|| sequence.take(*work, rows, width, vocabulary, scratch)));
+            let end = catch_unwind(AssertUnwindSafe(|| sequence.take(*work, rows, width, vocabulary, scratch, is_alone)));
             let end = end.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))));
             if shared.config.prefix_reuse
                 && !matches!(end, Some(Event::Failed(_)))

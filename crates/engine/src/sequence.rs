@@ -3,6 +3,7 @@
 use crate::cache::{Content, Place};
 use crate::diffusion::Canvas;
 use crate::given::Beside;
+use crate::guided::{Guided, Workers};
 use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
 use crate::stream::Sender;
@@ -42,6 +43,10 @@ pub(crate) struct Sequence {
     timeout: Option<Duration>,
     /// Where its answer is made by masked diffusion.
     canvas: Option<Canvas>,
+    guided: Option<Guided>,
+    ignore_eos: bool,
+    /// Logits from which its next token will be chosen, and their position: the grammar's mask is not there yet.
+    held: Option<(Vec<f32>, usize)>,
 }
 
 /// Logprobs of the prompt's own tokens, as far as they are known.
@@ -65,7 +70,14 @@ pub(crate) struct Work {
 }
 
 impl Sequence {
-    pub(crate) fn new<V: Vocabulary>(request: Request, sender: Sender, config: &Config, given: usize, vocabulary: &V) -> Self {
+    pub(crate) fn new<V: Vocabulary>(
+        request: Request,
+        sender: Sender,
+        config: &Config,
+        given: usize,
+        workers: &Arc<Workers>,
+        vocabulary: &V,
+    ) -> Self {
         let ends = if request.ignore_eos { vocabulary.ends() } else { &[] };
         let mask = config.denoising.map(|model| model.mask);
         let forbidden: Vec<u32> = ends.iter().copied().chain(mask).collect();
@@ -76,6 +88,9 @@ impl Sequence {
         Self {
             order: 0,
             canvas: config.denoising.map(canvas),
+            guided: request.grammar.as_ref().map(|grammar| Guided::new(grammar, workers)),
+            ignore_eos: request.ignore_eos,
+            held: None,
             prompt,
             beside: Beside::new(request.given, request.axes, given),
             end,
@@ -178,6 +193,25 @@ impl Sequence {
         (now.duration_since(self.submitted) >= timeout).then_some(Event::Failed(EngineError::Deadline(timeout)))
     }
 
+    /// Whether logits wait for the grammar.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Forgets logits that wait, as they are computed again.
+    pub(crate) fn let_go(&mut self) {
+        self.held = None;
+    }
+
+    /// Chooses a token from logits that waited for the grammar, if its mask is there, or waits for it. Gives the last event if it ends here.
+    pub(crate) fn resume<V: Vocabulary>(&mut self, waits: bool, vocabulary: &V, scratch: &mut Scratch) -> Option<Event> {
+        if !waits && self.guided.as_mut().is_some_and(|guided| !guided.is_ready()) {
+            return None;
+        }
+        let (row, position) = self.held.take()?;
+        self.choose(&row, position, vocabulary, scratch).unwrap_or_else(|error| Some(Event::Failed(error)))
+    }
+
     /// Takes the rows of logits of its part of a step, `width` numbers each, and sends what follows from them; gives the last event
     /// if it ends here. The work has been done: its tokens are in the caches.
     pub(crate) fn take<V: Vocabulary>(
@@ -187,6 +221,7 @@ impl Sequence {
         width: usize,
         vocabulary: &V,
         scratch: &mut Scratch,
+        is_alone: bool,
     ) -> Option<Event> {
         if let Some(mut canvas) = self.canvas.take() {
             let end = self.denoise(&mut canvas, rows, width, vocabulary, scratch);
@@ -215,6 +250,10 @@ impl Sequence {
             self.scores = None;
         }
         let Some((row, position)) = last else { return Some(self.length()) };
+        if !is_alone && self.guided.as_mut().is_some_and(|guided| !guided.is_ready()) {
+            self.held = Some((row.to_vec(), position));
+            return None;
+        }
         self.choose(row, position, vocabulary, scratch).unwrap_or_else(|error| Some(Event::Failed(error)))
     }
 
@@ -241,7 +280,7 @@ impl Sequence {
     ) -> Result<Option<Event>, EngineError> {
         canvas.advance(rows, width, &mut |row, position| {
             let max = sampler::check(row, position)?;
-            let id = self.sampler.sample(row, &self.tokens, scratch)?;
+            let id = self.sampler.sample(row, &self.tokens, None, scratch)?;
             Ok((id, self.logprobs.map(|n| sampler::report(row, max, id, n, scratch))))
         })?;
         while let Some((id, logprobs)) = canvas.next_known() {
@@ -261,7 +300,16 @@ impl Sequence {
         scratch: &mut Scratch,
     ) -> Result<Option<Event>, EngineError> {
         let max = sampler::check(row, position)?;
-        let id = self.sampler.sample(row, &self.tokens, scratch)?;
+        let is_over = match &mut self.guided {
+            Some(guided) if self.ignore_eos => guided.mask()?.is_within(vocabulary.ends()),
+            _ => false,
+        };
+        if is_over {
+            let release = self.output.finish();
+            return Ok(Some(self.finish(FinishReason::Stop, release.text, release.stop)));
+        }
+        let mask = self.guided.as_mut().map(Guided::mask).transpose()?;
+        let id = self.sampler.sample(row, &self.tokens, mask, scratch)?;
         let logprobs = self.logprobs.map(|n| sampler::report(row, max, id, n, scratch));
         Ok(self.accept(id, logprobs, vocabulary))
     }
@@ -275,10 +323,14 @@ impl Sequence {
             let release = self.output.finish();
             return Some(self.finish(FinishReason::Stop, release.text, release.stop));
         }
+        let is_complete = match self.guided.as_mut().map(|guided| guided.accept(id)).transpose() {
+            Ok(is_complete) => is_complete.unwrap_or(false),
+            Err(error) => return Some(Event::Failed(error)),
+        };
         let hidden = self.skip_special && vocabulary.is_special(id) && !self.shown.contains(&id);
         let mut release = self.output.push(if hidden { &[] } else { vocabulary.bytes(id) });
         let full = self.tokens.len() >= self.end;
-        if full && release.stop.is_none() {
+        if (full || is_complete) && release.stop.is_none() {
             let rest = self.output.finish();
             release.text.push_str(&rest.text);
             release.stop = rest.stop;
@@ -286,6 +338,7 @@ impl Sequence {
         self.sender.send(Event::Token(Token { id, text: release.text, logprobs }));
         match release.stop {
             Some(stop) => Some(self.finish(FinishReason::Stop, String::new(), Some(stop))),
+            None if is_complete => Some(self.finish(FinishReason::Stop, String::new(), None)),
             None => full.then(|| self.length()),
         }
     }

@@ -144,6 +144,7 @@ fn refused(error: SubmitError, source: &str) -> ApiError {
 pub(crate) fn failed(error: &EngineError) -> ApiError {
     match error {
         EngineError::NothingLeft => ApiError::invalid("logit_bias", "`logit_bias` and `ignore_eos` leave no token to choose from"),
+        EngineError::Grammar(_) => ApiError::bad_request(error.to_string()).coded("invalid_value"),
         EngineError::ShuttingDown => ApiError::unavailable("shutting_down", "The server was shut down before the answer was complete"),
         EngineError::Deadline(_) => ApiError::unavailable("deadline", format!("The answer was {error}")),
         EngineError::Logits { .. } | EngineError::Step(_) | EngineError::Stopped(_) => ApiError::internal(error),

@@ -2,7 +2,7 @@
 //!
 //! How a request flows: `connection` speaks HTTP, `gate` (with `guard`) decides whether it is answered, a file of
 //! `endpoints` has it received and read within bounds (`body`, `json`, `params`), makes the prompt's tokens, and
-//! submits it to the engine (for chats: `messages`, and `marks`, which keeps texts from being read as structure). What the engine yields (`generation`) becomes one JSON answer, or events (`sse`).
+//! submits it to the engine (what the answer is held to is in `forms`; for chats: `messages`, and `marks`, which keeps texts from being read as structure). What the engine yields (`generation`) becomes one JSON answer, or events (`sse`).
 //!
 //! Rules that hold for all endpoints:
 //! - A parameter is honoured, or answered with a 400 that names it in `param`. Fields that cannot change an answer are passed
@@ -18,6 +18,7 @@ mod body;
 mod connection;
 mod endpoints;
 mod error;
+mod forms;
 mod gate;
 mod generation;
 mod guard;

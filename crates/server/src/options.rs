@@ -105,6 +105,10 @@ pub struct Limits {
     pub logit_bias: usize,
     /// Alternatives for each token in `top_logprobs` and `logprobs`.
     pub top_logprobs: usize,
+    /// Texts of which an answer may be held to one.
+    pub form_choices: usize,
+    /// What schemas and grammars may cost.
+    pub grammar: onebit_grammar::Limits,
 }
 
 impl Default for Limits {
@@ -126,6 +130,8 @@ impl Default for Limits {
             stop_bytes: 1024,
             logit_bias: 2048,
             top_logprobs: 20,
+            form_choices: 4096,
+            grammar: onebit_grammar::Limits::default(),
         }
     }
 }

@@ -35,8 +35,6 @@ pub(crate) fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.pass_over(HARMLESS);
     let is_false = |v: &Value| v == &Value::Bool(false);
     fields.only("store", is_false, "nothing is stored; leave it out or send false")?;
-    fields.only("grammar", |v| v == "", "answers cannot be held to a grammar yet")?;
-    fields.only("json_schema", |_| false, "answers cannot be held to a schema yet")?;
     fields.only("samplers", |_| false, "the order of samplers is fixed")?;
     fields.only("lora", |v| v.as_array().is_some_and(Vec::is_empty), "adapters cannot be chosen yet")?;
     fields.only("dynatemp_range", |v| v.as_f64() == Some(0.0), "the temperature is the same for all tokens")?;
@@ -406,7 +404,6 @@ mod tests {
             (json!({ "logit_bias": {"1": 1, "2": 1, "3": 1} }), "logit_bias"),
             (json!({ "ignore_eos": 1 }), "ignore_eos"),
             (json!({ "store": true }), "store"),
-            (json!({ "grammar": "root ::= \"a\"" }), "grammar"),
             (json!({ "samplers": ["top_k"] }), "samplers"),
             (json!({ "dynatemp_range": 0.5 }), "dynatemp_range"),
             (json!({ "n_keep": 5 }), "n_keep"),

@@ -4,6 +4,7 @@ use crate::error::ApiError;
 use crate::marks::Marks;
 use crate::options::ServeOptions;
 use onebit_engine::{Engine, Sampling, SubmitError};
+use onebit_grammar::{Answer, Compiler, Grammar, GrammarError, Limits};
 use onebit_text::{ChatTemplate, Tokenizer, parse::Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -66,6 +67,16 @@ pub(crate) struct Model {
     pub(crate) marks: Marks,
     /// How its chats' answers are read.
     pub(crate) reading: Reading,
+    /// Makes grammars, once there was one to be made.
+    compiler: OnceLock<Result<Compiler, GrammarError>>,
+}
+
+impl Model {
+    /// Reads what an answer is to be held to. It takes a while, the first time a second for a large vocabulary.
+    pub(crate) fn compile(&self, answer: &Answer, limits: &Limits) -> Result<Grammar, GrammarError> {
+        let compiler = self.compiler.get_or_init(|| Compiler::of(self.engine.tokenizer(), limits.clone()));
+        compiler.as_ref().map_err(Clone::clone)?.compile(answer)
+    }
 }
 
 /// How the answers of a model are taken apart.
@@ -88,7 +99,7 @@ impl From<Loaded> for Model {
         let Loaded { engine, template, sampling, info } = loaded;
         let marks = Marks::of(engine.tokenizer());
         let reading = Reading::of(template.as_ref(), engine.tokenizer());
-        Self { engine, template, sampling, info, marks, reading }
+        Self { engine, template, sampling, info, marks, reading, compiler: OnceLock::new() }
     }
 }
 

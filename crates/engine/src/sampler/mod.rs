@@ -2,7 +2,7 @@
 //!
 //! The steps, in the order of llama.cpp's default chain; each does nothing at its default:
 //!
-//! 1. `logit_bias`, and end tokens forbidden by `ignore_eos`;
+//! 1. `logit_bias`, tokens that a grammar does not allow, and end tokens forbidden by `ignore_eos`;
 //! 2. repetition, presence and frequency penalties;
 //! 3. DRY;
 //! 4. top-nσ, top-k, typical, top-p, min-p, XTC;
@@ -37,6 +37,7 @@ use crate::{EngineError, Logprobs, Sampling, Vocabulary, Xtc};
 use candidates::{Candidate, collect, collect_top, normalize, top};
 use dry::Dry;
 use mirostat::Mirostat;
+use onebit_grammar::Mask;
 use penalties::Penalties;
 
 /// Chooses the tokens of one sequence.
@@ -103,10 +104,11 @@ impl Sampler {
         }
     }
 
-    /// Chooses the token that follows `tokens`. `logits` are the model's, one for each token of the vocabulary, all finite.
-    pub fn sample(&mut self, logits: &[f32], tokens: &[u32], scratch: &mut Scratch) -> Result<u32, EngineError> {
+    /// Chooses the token that follows `tokens`, of those that `mask` allows. `logits` are the model's, one for each token of the vocabulary,
+    /// all finite.
+    pub fn sample(&mut self, logits: &[f32], tokens: &[u32], mask: Option<&Mask>, scratch: &mut Scratch) -> Result<u32, EngineError> {
         let Scratch { logits: edited, candidates, spare, sums } = scratch;
-        let logits = self.edit(logits, tokens, edited);
+        let logits = self.edit(logits, tokens, mask, edited);
         let max = softmax::max(logits);
         if max == f32::NEG_INFINITY {
             return Err(EngineError::NothingLeft);
@@ -129,8 +131,8 @@ impl Sampler {
     }
 
     /// Steps 1 to 3. Without any of them the model's logits are used where they are.
-    fn edit<'a>(&mut self, logits: &'a [f32], tokens: &[u32], edited: &'a mut Vec<f32>) -> &'a [f32] {
-        if self.bias.is_empty() && self.penalties.is_none() && self.dry.is_none() {
+    fn edit<'a>(&mut self, logits: &'a [f32], tokens: &[u32], mask: Option<&Mask>, edited: &'a mut Vec<f32>) -> &'a [f32] {
+        if mask.is_none() && self.bias.is_empty() && self.penalties.is_none() && self.dry.is_none() {
             return logits;
         }
         edited.clear();
@@ -145,6 +147,9 @@ impl Sampler {
         }
         if let Some(dry) = &mut self.dry {
             dry.apply(tokens, edited);
+        }
+        if let Some(mask) = mask {
+            mask.apply(edited);
         }
         edited
     }

@@ -79,7 +79,7 @@ fn distribution(sampler: &mut Sampler, logits: &[f32], tokens: &[u32]) -> BTreeM
     let mut edited = Vec::new();
     let mut set = Vec::new();
     let scale = 1.0 / sampler.temperature;
-    let logits = sampler.edit(logits, tokens, &mut edited);
+    let logits = sampler.edit(logits, tokens, None, &mut edited);
     let max = softmax::max(logits);
     if !sampler.truncation.apply(logits, max, &mut sampler.rng, &mut set, &mut Vec::new()) {
         collect(logits, |_| true, &mut set);
@@ -126,7 +126,7 @@ fn runs_are_the_oracles() {
         let mut tokens = Vec::new();
         let mut scratch = Scratch::default();
         for row in run["rows"].as_array().unwrap() {
-            let id = sampler.sample(&numbers(row), &tokens, &mut scratch).unwrap();
+            let id = sampler.sample(&numbers(row), &tokens, None, &mut scratch).unwrap();
             tokens.push(id);
             sampler.observe(&tokens, &vocabulary);
         }
@@ -159,7 +159,7 @@ fn assert_fits(sampling: &Sampling, logits: &[f32], tokens: &[u32]) {
     let mut counts = BTreeMap::<u32, usize>::new();
     let mut scratch = Scratch::default();
     for _ in 0..draws {
-        *counts.entry(sampler.sample(logits, tokens, &mut scratch).unwrap()).or_default() += 1;
+        *counts.entry(sampler.sample(logits, tokens, None, &mut scratch).unwrap()).or_default() += 1;
     }
     assert!(counts.keys().all(|id| expected.contains_key(id)), "{sampling:?}");
     let mut statistic = 0.0;
@@ -217,7 +217,7 @@ fn xtc_is_done_as_often_as_asked() {
     let mut sampler = Sampler::new(&sampling, &[], &[], &Pieces(vec![]));
     let mut scratch = Scratch::default();
     let draws = 50_000;
-    let best = (0..draws).filter(|_| sampler.sample(&logits, &[], &mut scratch).unwrap() == 0).count();
+    let best = (0..draws).filter(|_| sampler.sample(&logits, &[], None, &mut scratch).unwrap() == 0).count();
     // The best is only there when nothing is excluded.
     let p = 0.7 * 3.0f64.exp() / logits.iter().map(|l| f64::from(*l).exp()).sum::<f64>();
     let deviation = (draws as f64 * p * (1.0 - p)).sqrt();
@@ -226,7 +226,7 @@ fn xtc_is_done_as_often_as_asked() {
 
 fn once(sampling: &Sampling, logits: &[f32], tokens: &[u32]) -> Result<u32, EngineError> {
     let vocabulary = Pieces(vec!["x".into(); logits.len()]);
-    Sampler::new(sampling, &[], tokens, &vocabulary).sample(logits, tokens, &mut Scratch::default())
+    Sampler::new(sampling, &[], tokens, &vocabulary).sample(logits, tokens, None, &mut Scratch::default())
 }
 
 #[test]
@@ -261,10 +261,10 @@ fn forbidden_tokens_never_come() {
         let sampling = Sampling { temperature, logit_bias: vec![(0, 50.0), (2, f32::NEG_INFINITY)], ..Sampling::default() };
         let mut sampler = Sampler::new(&sampling, &[0], &[], &vocabulary);
         for _ in 0..200 {
-            assert_eq!(sampler.sample(&logits, &[], &mut Scratch::default()), Ok(1));
+            assert_eq!(sampler.sample(&logits, &[], None, &mut Scratch::default()), Ok(1));
         }
         let mut none = Sampler::new(&sampling, &[0, 1], &[], &vocabulary);
-        assert_eq!(none.sample(&logits, &[], &mut Scratch::default()), Err(EngineError::NothingLeft));
+        assert_eq!(none.sample(&logits, &[], None, &mut Scratch::default()), Err(EngineError::NothingLeft));
     }
 }
 
@@ -293,7 +293,7 @@ fn extremes_neither_panic_nor_leave_the_range() {
             let mut sampler = Sampler::new(sampling, &[], &tokens, &vocabulary);
             let mut scratch = Scratch::default();
             for _ in 0..50 {
-                let id = sampler.sample(row, &tokens, &mut scratch).unwrap();
+                let id = sampler.sample(row, &tokens, None, &mut scratch).unwrap();
                 assert!((id as usize) < row.len());
                 tokens.push(id);
                 sampler.observe(&tokens, &vocabulary);

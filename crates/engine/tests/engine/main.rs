@@ -5,6 +5,7 @@
 mod caches;
 mod diffusion;
 mod faults;
+mod guided;
 mod images;
 mod limits;
 mod output;

@@ -99,7 +99,7 @@ pub(crate) fn expected(request: &Request, context: usize) -> Vec<u32> {
     let mut scratch = Scratch::default();
     let limit = request.max_tokens.map_or(context, |n| (n + tokens.len()).min(context));
     while tokens.len() < limit {
-        let id = sampler.sample(&logits(&tokens), &tokens, &mut scratch).unwrap();
+        let id = sampler.sample(&logits(&tokens), &tokens, None, &mut scratch).unwrap();
         if id == END {
             break;
         }

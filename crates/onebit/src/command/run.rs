@@ -1,5 +1,6 @@
 use crate::{
     Loudness,
+    command::form::FormArgs,
     command::sampling::{DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs},
@@ -37,6 +38,8 @@ pub(crate) struct Run {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    form: FormArgs,
+    #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
     diffusion: DiffusionArgs,
@@ -54,6 +57,7 @@ impl Run {
         let prompt = self.whole_prompt()?;
         let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
         let tokenizer = loaded.engine.tokenizer();
+        let grammar;
         let ids = match &loaded.template {
             Some(template) if !self.raw => {
                 let mut messages = vec![];
@@ -62,10 +66,12 @@ impl Run {
                 }
                 messages.push(json!({"role": "user", "content": prompt}));
                 let text = template.render(&messages.into(), &Render { add_generation_prompt: true, ..Render::default() })?;
+                grammar = self.form.grammar(&loaded.engine, Some(template), &text)?;
                 tokenizer.encode(&text, Encode { add_special: false, parse_special: true })
             }
             _ => {
                 let text = self.system.as_ref().map_or(prompt.clone(), |s| format!("{s}\n\n{prompt}"));
+                grammar = self.form.grammar(&loaded.engine, None, &text)?;
                 tokenizer.encode(&text, Encode { add_special: true, parse_special: self.raw })
             }
         };
@@ -75,6 +81,7 @@ impl Run {
             sampling: self.sampling.to_sampling(),
             stop: self.stop.clone(),
             diffusion: self.diffusion.to_diffusion(),
+            grammar,
             ..Request::default()
         };
         let mut stream = loaded.engine.submit(request).map_err(|e| Usage(e.to_string()))?;

@@ -3,6 +3,7 @@
 use super::prepare;
 use crate::answer::{self, ChatLogprob, Head, Timings, Usage};
 use crate::error::{ApiError, call_id};
+use crate::forms;
 use crate::generation::{Choice, Generation};
 use crate::json::Fields;
 use crate::messages;
@@ -16,7 +17,6 @@ use onebit_engine::{Finish, Request, Token};
 use onebit_text::Tokenizer;
 use onebit_text::parse::{self, Parser};
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
@@ -53,9 +53,17 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     request.logprobs = logprobs(&mut fields, limits.top_logprobs)?;
     refuse_unsupported(&mut fields)?;
     let split = reasoning_format(&mut fields)?;
+    let form = forms::take(&mut fields, limits)?;
     let prompt = messages::render(&mut fields, model, limits)?;
     fields.finish()?;
     let (output, tools) = (&model.reading.output, prompt.tools.as_ref());
+    if let Some(form) = form {
+        if tools.is_some() {
+            let message = format!("`{}` and `tools` must not both be given", form.param);
+            return Err(ApiError::unsupported(form.param, message));
+        }
+        request.grammar = Some(form.compile(model, output.opening(prompt.rendered.text()), limits)?);
+    }
     let is_needed = tools.is_some() || (split && output.reasons());
     let parser = is_needed.then(|| output.parser(prompt.rendered.text(), tools, split));
     // A whole answer need not tell of a call before it is complete.
@@ -89,8 +97,6 @@ fn reasoning_format(fields: &mut Fields) -> Result<bool, ApiError> {
 
 /// What OpenAI's API has for chats and this server has not.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    let is_text = |v: &Value| v.get("type").is_some_and(|t| t == "text");
-    fields.only("response_format", is_text, "answers cannot be held to a form yet")?;
     fields.only("modalities", |v| v.as_array().is_some_and(|m| m.iter().all(|m| m == "text")), "answers are text")?;
     fields.only("audio", |_| false, "answers are text")?;
     fields.only("web_search_options", |_| false, "nothing is looked up")?;

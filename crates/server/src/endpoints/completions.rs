@@ -6,6 +6,7 @@
 use super::{prepare, prompt, prompt::Prompt};
 use crate::answer::{self, Head, TextLogprobs, Timings, Usage};
 use crate::error::ApiError;
+use crate::forms;
 use crate::generation::{Choice, Generation};
 use crate::json::Fields;
 use crate::params::{self, Streaming};
@@ -16,6 +17,7 @@ use axum::extract::State;
 use axum::response::Response;
 use onebit_engine::{Finish, Logprobs, Request, Token};
 use onebit_text::Tokenizer;
+use onebit_text::parse::Opening;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -57,6 +59,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let echo = fields.boolean("echo")?.unwrap_or(false);
     base.logprobs = fields.integer("logprobs", 0..=limits.top_logprobs as i64)?.map(|n| n as usize);
     base.prompt_logprobs = base.logprobs.filter(|_| echo);
+    base.grammar = forms::take(&mut fields, limits)?.map(|form| form.compile(model, Opening::default(), limits)).transpose()?;
     let prompts = prompt::several("prompt", prompt, tokenizer, limits.prompts)?;
     let n = params::choices(&mut fields, prompts.len(), limits)?;
     fields.only("best_of", |v| v.as_u64() == Some(n as u64), "only as many choices are made as are answered, so it must equal `n`")?;

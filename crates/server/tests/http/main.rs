@@ -5,6 +5,7 @@ mod chat;
 mod common;
 mod completions;
 mod connections;
+mod forms;
 mod lifecycle;
 mod llama;
 mod logs;

@@ -15,7 +15,7 @@ const TEXT: &str = "/v1/completions";
 fn fields() {
     let server = TestServer::start();
     let messages = json!([{ "role": "user", "content": "hi" }]);
-    let schema = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": {} } });
+    let schema = json!({ "type": "json_schema", "json_schema": { "name": "x", "strict": true, "schema": { "uniqueItems": true } } });
     let tool = json!([{ "type": "function", "function": { "name": "f" } }]);
     let cases = [
         (CHAT, json!({}), "messages"),
@@ -50,9 +50,11 @@ fn fields() {
         (CHAT, json!({ "messages": messages, "tools": tool }), "tools"),
         (CHAT, json!({ "messages": messages, "tool_choice": "required" }), "tool_choice"),
         (CHAT, json!({ "messages": messages, "functions": [{}] }), "functions"),
-        (CHAT, json!({ "messages": messages, "response_format": schema }), "response_format"),
-        (CHAT, json!({ "messages": messages, "response_format": { "type": "json_object" } }), "response_format"),
-        (CHAT, json!({ "messages": messages, "grammar": "root ::= root" }), "grammar"),
+        (CHAT, json!({ "messages": messages, "response_format": schema }), "response_format.json_schema.schema"),
+        (CHAT, json!({ "messages": messages, "response_format": { "type": "yaml" } }), "response_format.type"),
+        (CHAT, json!({ "messages": messages, "grammar": "root ::= other" }), "grammar"),
+        (TEXT, json!({ "prompt": "a", "guided_regex": "(" }), "guided_regex"),
+        (TEXT, json!({ "prompt": "a", "json_schema": { "type": "string", "not": {} } }), "json_schema"),
         (CHAT, json!({ "messages": messages, "modalities": ["text", "audio"] }), "modalities"),
         (CHAT, json!({ "messages": messages, "audio": { "voice": "x" } }), "audio"),
         (CHAT, json!({ "messages": messages, "web_search_options": {} }), "web_search_options"),

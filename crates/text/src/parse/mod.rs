@@ -13,6 +13,7 @@
 pub mod formats;
 mod json;
 mod machine;
+mod opening;
 mod python;
 mod scanner;
 mod stream;
@@ -21,6 +22,7 @@ mod tools;
 
 pub use formats::Output;
 pub use machine::Parser;
+pub use opening::Opening;
 pub use tools::Tools;
 
 use serde_json::{Map, Value};
@@ -82,11 +84,34 @@ pub struct Format {
     pub(crate) reasoning: &'static [Pair],
     /// A mark that belongs to the answer where the prompt ends with it.
     pub(crate) begun: Option<&'static str>,
+    /// What comes before a text for the user.
+    pub(crate) lead: Lead,
+    /// What comes after reasoning, before the next part of an answer.
+    pub(crate) again: &'static str,
+}
+
+/// What comes before a text for the user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lead {
+    /// Always this; most often nothing.
+    Always(&'static str),
+    /// This, or nothing.
+    Perhaps(&'static str),
 }
 
 impl Format {
     /// What most formats have: nothing but blocks.
-    pub(crate) const PLAIN: Self = Self { name: "", detect: |_| false, blocks: &[], silent: &[], within: &[], reasoning: &[], begun: None };
+    pub(crate) const PLAIN: Self = Self {
+        name: "",
+        detect: |_| false,
+        blocks: &[],
+        silent: &[],
+        within: &[],
+        reasoning: &[],
+        begun: None,
+        lead: Lead::Always(""),
+        again: "",
+    };
 }
 
 /// A stretch of text that holds calls.

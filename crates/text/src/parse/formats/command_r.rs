@@ -1,7 +1,7 @@
 //! `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": ..., "parameters": {...}}]<|END_ACTION|>` and, in older models,
 //! `Action:` with a fence of Markdown: Command R7B and A, Command R.
 
-use super::super::{Block, Close, Format, Open, json};
+use super::super::{Block, Close, Format, Lead, Open, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "command-r",
@@ -12,5 +12,6 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("Action:```json"), close: Close::Marks(&["```"]), read: json::calls, stream: json::STREAM },
     ],
     silent: &["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"],
+    lead: Lead::Perhaps("<|START_RESPONSE|>"),
     ..Format::PLAIN
 };

@@ -1,7 +1,7 @@
 //! Each part of an answer begins with `>>>` and who it is for: `>>>all` a text for the user, `>>>NAME` a call, on the next line its
 //! arguments as JSON: Functionary 3.2. The prompt ends with the first `>>>`.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
 
 const BEGIN: &str = ">>>";
 
@@ -11,6 +11,7 @@ pub(super) static FORMAT: Format = Format {
     blocks: &[Block { open: Open::Mark(BEGIN), close: Close::Brackets, read, stream: STREAM }],
     silent: &[">>>all\n"],
     begun: Some(BEGIN),
+    lead: Lead::Always("all\n"),
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream {

@@ -2,7 +2,7 @@
 //! `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>`, or with the addressee before the channel:
 //! gpt-oss. (<https://cookbook.openai.com/articles/openai-harmony>)
 
-use super::super::{Beginning, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Beginning, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
 
 const ENDS: Close = Close::Marks(&["<|call|>", "<|end|>", "<|return|>"]);
 
@@ -24,6 +24,8 @@ pub(super) static FORMAT: Format = Format {
     ],
     within: &["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"],
     reasoning: &[("<|channel|>analysis<|message|>", "<|end|>")],
+    lead: Lead::Always("<|channel|>final<|message|>"),
+    again: "<|start|>assistant",
     ..Format::PLAIN
 };
 

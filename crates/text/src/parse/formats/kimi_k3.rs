@@ -2,7 +2,7 @@
 //! ...`, and an answer in parts (`think`, `response`) that are marked alike: Kimi K3.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open, Stream};
+use super::super::{Block, Close, Format, Lead, Open, Stream};
 
 pub(super) static FORMAT: Format = Format {
     name: "kimi-k3",
@@ -15,6 +15,7 @@ pub(super) static FORMAT: Format = Format {
     }],
     silent: &["<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"],
     reasoning: &[("<|open|>think<|sep|>", "<|close|>think<|sep|>")],
+    lead: Lead::Always("<|open|>response<|sep|>"),
     ..Format::PLAIN
 };
 

@@ -2,7 +2,7 @@
 //! `<atem:function_calls><atem:invoke name="NAME"><atem:parameter name="KEY">VALUE</atem:parameter></atem:invoke>...`: Muse.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Beginning, Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Beginning, Begun, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "muse",
@@ -10,6 +10,8 @@ pub(super) static FORMAT: Format = Format {
     blocks: &[Block { open: Open::Start(begins_call), close: Close::Marks(&["<|eom|>", "<|eot|>"]), read, stream: STREAM }],
     silent: &["<|start|>assistant", "<|message|>", "to=user<|message|>", "<|eom|>", "<|eot|>"],
     reasoning: &[("to=self<|message|>", "<|eom|>")],
+    lead: Lead::Always(" to=user<|message|>"),
+    again: "<|start|>assistant",
     ..Format::PLAIN
 };
 

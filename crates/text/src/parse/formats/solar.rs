@@ -1,7 +1,7 @@
 //! `<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`: Solar Open.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Open, Stream, Tools, json,
+    Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json,
     tagged::{before, each},
 };
 
@@ -17,6 +17,7 @@ pub(super) static FORMAT: Format = Format {
     silent: &["<|content|>"],
     within: &[BEGIN, NAME, ARGUMENTS, END],
     reasoning: &[("<|think|>", "<|end|>")],
+    lead: Lead::Perhaps("<|content|>"),
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };
