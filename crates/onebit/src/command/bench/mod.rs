@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use measure::Shape;
 use meters::Energy;
 use onebit_cpu::{Cpu, Effort, Event, Roof};
+use onebit_formats::Checkpoint;
 use onebit_plan::{Executable, Limits};
 use report::{About, Row, Step};
 use serde_json::json;
@@ -71,8 +72,14 @@ impl Bench {
         if self.profile && self.output == Form::Csv {
             return Err(Usage("--profile has no place in the rows of --output csv; take md or json".into()).into());
         }
+        let path = open::obtain(&self.model, loudness)?;
+        let cpu = open::cpu(&self.device)?;
+        let spinner = progress::spinner(loudness, "what the machine can do");
+        let roof = cpu.roof();
+        spinner.finish_and_clear();
+        meters::forget_peak();
         let start = Instant::now();
-        let checkpoint = open::checkpoint(&self.model, loudness)?;
+        let checkpoint = Checkpoint::open(path)?;
         let mut model = open::model(&checkpoint, &self.device, loudness)?;
         let shapes = self.shapes();
         let sequences = shapes.iter().map(|s| s.sequences).max().unwrap_or(1);
@@ -80,12 +87,8 @@ impl Bench {
         model.plan.fit_context(context);
         let plan = model.plan.clone();
         let limits = Limits { slots: sequences, ..open::limits(&plan, context, sequences, sequences, &self.device) };
-        let cpu = open::cpu(&self.device)?;
         let mut executable = open::executable_on(&cpu, model, &limits, loudness)?;
         let load_seconds = start.elapsed().as_secs_f64();
-        let spinner = progress::spinner(loudness, "what the machine can do");
-        let roof = cpu.roof();
-        spinner.finish_and_clear();
         let mut trace = Trace::default();
         let mut rows = vec![];
         for shape in &shapes {
