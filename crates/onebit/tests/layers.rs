@@ -13,6 +13,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("models", &["plan", "formats", "quants", "text"]),
     ("reference", &["plan", "formats", "quants"]),
     ("cpu", &["plan", "formats", "quants"]),
+    ("gpu", &["plan", "quants"]),
     ("grammar", &["text"]),
     ("engine", &["plan", "text", "grammar"]),
     ("server", &["engine", "text", "grammar"]),
