@@ -336,6 +336,30 @@ fn broken_tensors_are_refused_at_load_and_what_they_compute_always() {
     }
 }
 
+/// Whatever instructions the machine lacks, and however many threads it has or is asked for, the logits have the same bits.
+#[test]
+fn logits_depend_on_no_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gguf, small) = (folder.path().join("m.gguf"), folder.path().join("small.gguf"));
+    assert!(run(&["convert", path(&fixture()), path(&gguf)]).status.success());
+    assert!(run(&["quantize", path(&gguf), path(&small), "Q4_0"]).status.success());
+    let logits = |isa: &str, threads: &str| {
+        let out = folder.path().join("logits.npy");
+        let args = ["logits", path(&small), "--ids", "1,2,3,4,5,6,7,8,9", "--activations", "int8", "-t", threads, "-o", path(&out)];
+        let o = program(&args).env("ONEBIT_ISA", isa).output().unwrap();
+        assert!(o.status.success(), "{isa}, {threads}: {}", said(&o));
+        std::fs::read(out).unwrap()
+    };
+    let expected = logits("scalar", "1");
+    for (isa, threads) in [("avx2", "1"), ("avx512", "1"), ("amx", "2"), ("sse9", "2"), ("avx512", "1000")] {
+        assert!(logits(isa, threads) == expected, "{isa} with {threads} threads");
+    }
+    for threads in ["0", "1025", "many"] {
+        let o = run(&["logits", path(&small), "--ids", "1", "-o", "/dev/null", "-t", threads]);
+        assert!(o.status.code() == Some(2) && said(&o).contains("--threads"), "{threads}: {}", said(&o));
+    }
+}
+
 /// A tokenizer with one token for each byte (GPT-2's way to write bytes as characters).
 fn byte_tokenizer() -> String {
     let shown = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
