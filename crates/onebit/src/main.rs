@@ -4,8 +4,10 @@
 
 mod check;
 mod command;
+mod companion;
 mod explained;
 mod failure;
+mod llama_server;
 mod open;
 mod progress;
 mod speed;
@@ -67,6 +69,9 @@ pub(crate) enum Loudness {
 }
 
 fn main() -> ExitCode {
+    if let Some(arguments) = llama_server::arguments(std::env::args_os()) {
+        return llama_server::run(arguments).map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS);
+    }
     // Rust ignores SIGPIPE, so `1bit list | head` would end in a panic; writers here see the error and `failure` makes it silent.
     // A negative number is a value that an option may refuse by its range, or a prompt: not an option of its own.
     let command = Cli::command().mut_subcommands(|c| c.allow_negative_numbers(true));

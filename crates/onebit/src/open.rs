@@ -75,8 +75,8 @@ impl DeviceArgs {
 /// The context's size; shared by the commands that answer.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ContextArgs {
-    /// Tokens of context for each sequence, prompt and answer together [default: the model's, at most 8192]
-    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Tokens of context for each sequence, prompt and answer together; 0: all that the model was made for [default: that, at most 8192]
+    #[arg(short = 'c', long, value_name = "N")]
     pub ctx_size: Option<u32>,
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn engine_at(
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
     let mut model = model(&checkpoint, device, Loudness::Quiet)?;
-    let wanted = context.ctx_size.map(|n| n as usize);
+    let wanted = context.ctx_size.map(|n| if n == 0 { model.plan.context } else { n as usize });
     if let (Some(n), Some(most)) = (wanted, model.plan.positions())
         && n > most
     {

@@ -224,7 +224,7 @@ fn strings(name: &str, value: Value, limits: &Limits) -> Result<Vec<String>, Api
 
 /// Takes what is common to all that generates: sampling, length, stop strings. The prompt is still empty.
 ///
-/// `lengths` are the names under which the endpoint takes the most tokens to generate; only one may be given. -1 is no bound
+/// `lengths` are the names under which the endpoint takes the most tokens to generate; those given have to agree. -1 is no bound
 /// but the context, as in llama-server, and whatever exceeds the context ends with it. `least` is the least number of them,
 /// `length` what holds where none is given.
 pub(crate) fn request(
@@ -238,11 +238,14 @@ pub(crate) fn request(
     refuse_unsupported(fields)?;
     let (sampling, diffusion) = (sampling(fields, defaults, limits)?, diffusion(fields)?);
     let mut request = Request { sampling, diffusion, max_tokens: length, ..Request::default() };
-    let mut given: Option<&str> = None;
+    let mut given: Option<(&str, Value)> = None;
     for name in lengths {
         let Some(value) = fields.value(name) else { continue };
-        if let Some(other) = given.replace(name) {
-            return Err(ApiError::invalid(*name, format!("`{name}` and `{other}` must not both be given")));
+        match &given {
+            // Proxies (Lemonade) add the older name to the newer one.
+            Some((_, first)) if *first == value => continue,
+            Some((other, _)) => return Err(ApiError::invalid(*name, format!("`{name}` and `{other}` differ; one is enough"))),
+            None => given = Some((name, value.clone())),
         }
         let n = as_integer(&value).ok_or_else(|| wrong_type(name, "an integer", &value))?;
         if n < i128::from(least) && n != -1 {
@@ -388,7 +391,7 @@ mod tests {
             (json!({ "max_tokens": 0 }), "max_tokens"),
             (json!({ "max_tokens": -2 }), "max_tokens"),
             (json!({ "max_tokens": "5" }), "max_tokens"),
-            (json!({ "max_tokens": 5, "max_completion_tokens": 5 }), "max_tokens"),
+            (json!({ "max_tokens": 5, "max_completion_tokens": 6 }), "max_tokens"),
             (json!({ "stop": 5 }), "stop"),
             (json!({ "stop": [""] }), "stop[0]"),
             (json!({ "stop": ["a", 1] }), "stop[1]"),

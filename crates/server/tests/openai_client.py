@@ -7,6 +7,7 @@ Prints a line for each check, and exits with 1 if one failed.
 """
 import argparse
 import asyncio
+import json
 import sys
 import time
 import traceback
@@ -162,7 +163,7 @@ def errors():
     refused(bad, "temperature", lambda: chat(temperature=-1))
     refused(bad, "n", lambda: chat(n=10**6))
     refused(bad, "tool_choice", lambda: chat(tools=[tool], tool_choice="required"))
-    refused(bad, "response_format", lambda: chat(response_format={"type": "json_object"}))
+    refused(bad, "response_format.type", lambda: chat(response_format={"type": "yaml"}))
     refused(bad, "messages", lambda: chat(messages=[]))
     refused(bad, "messages[0].role", lambda: chat(messages=[{"role": "wizard", "content": "x"}]))
     refused(bad, "no_such_field", lambda: chat(extra_body={"no_such_field": 1}))
@@ -173,6 +174,15 @@ def errors():
     if options.api_key != "none":
         wrong = client.with_options(api_key="wrong")
         assert refused(openai.AuthenticationError, None, wrong.models.list).code == "invalid_api_key"
+
+
+@check
+def held_to_a_schema():
+    schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}, "n": {"type": "integer", "minimum": 3, "maximum": 4}},
+              "required": ["city", "n"], "additionalProperties": False}
+    form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": schema}}
+    answer = json.loads(chat(response_format=form, max_tokens=60).choices[0].message.content)
+    assert answer["city"] in ("Paris", "Rome") and answer["n"] in (3, 4) and len(answer) == 2, answer
 
 
 @check

@@ -1,5 +1,5 @@
 use crate::{
-    Loudness,
+    Loudness, companion,
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs},
 };
@@ -25,6 +25,9 @@ pub(crate) struct Serve {
     /// The name that clients use [default: the model's own]
     #[arg(short, long, value_name = "NAME")]
     alias: Vec<String>,
+    /// Answer whatever model a request names
+    #[arg(long)]
+    any_model: bool,
     /// A chat template in Jinja, in place of the model's own
     #[arg(long, value_name = "FILE", alias = "chat-template-file")]
     chat_template: Option<PathBuf>,
@@ -55,10 +58,70 @@ pub(crate) struct Serve {
     /// How long running answers may go on after a signal to stop, in seconds
     #[arg(long, default_value_t = 10, value_name = "SECONDS")]
     drain: u64,
+    /// Stop when the process with this number ends, however it ends
+    #[arg(long, value_name = "PID")]
+    stop_with: Option<u32>,
+    #[command(flatten)]
+    sampling: Defaults,
     #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// How tokens are chosen where a request does not say; what is not given is as the model's makers suggest.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Sampling, where a request does not say")]
+struct Defaults {
+    /// Randomness; 0 always takes the most probable token
+    #[arg(long, alias = "temp", value_name = "T", value_parser = range(0.0, 100.0))]
+    temperature: Option<f32>,
+    /// Keep the K most probable tokens; 0 keeps all
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Keep the most probable tokens that together reach P
+    #[arg(long, value_name = "P", value_parser = range(f32::MIN_POSITIVE, 1.0))]
+    top_p: Option<f32>,
+    /// Keep tokens at least P times as probable as the most probable one
+    #[arg(long, value_name = "P", value_parser = range(0.0, 1.0))]
+    min_p: Option<f32>,
+    /// Divide the logits of tokens seen lately; 1 does nothing
+    #[arg(long, value_name = "X", value_parser = range(0.01, 100.0))]
+    repeat_penalty: Option<f32>,
+    /// Subtract from the logits of tokens seen lately
+    #[arg(long, value_name = "X", value_parser = range(-100.0, 100.0))]
+    presence_penalty: Option<f32>,
+    /// Subtract from the logits of tokens seen lately, for each time
+    #[arg(long, value_name = "X", value_parser = range(-100.0, 100.0))]
+    frequency_penalty: Option<f32>,
+    /// Where the random numbers start
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Numbers from `least` to `most`.
+fn range(least: f32, most: f32) -> impl Fn(&str) -> Result<f32, String> + Clone + Send + Sync + 'static {
+    move |text| match text.parse::<f32>() {
+        Ok(x) if (least..=most).contains(&x) => Ok(x),
+        _ => Err(format!("a number from {least} to {most} is needed")),
+    }
+}
+
+impl Defaults {
+    /// These in place of `suggested`.
+    fn over(&self, suggested: Sampling) -> Sampling {
+        Sampling {
+            temperature: self.temperature.unwrap_or(suggested.temperature),
+            top_k: self.top_k.unwrap_or(suggested.top_k),
+            top_p: self.top_p.unwrap_or(suggested.top_p),
+            min_p: self.min_p.unwrap_or(suggested.min_p),
+            repeat_penalty: self.repeat_penalty.unwrap_or(suggested.repeat_penalty),
+            presence_penalty: self.presence_penalty.unwrap_or(suggested.presence_penalty),
+            frequency_penalty: self.frequency_penalty.unwrap_or(suggested.frequency_penalty),
+            seed: self.seed.or(suggested.seed),
+            ..suggested
+        }
+    }
 }
 
 /// A template's source, if it is one: before the model is loaded, and with the file's name in what is wrong.
@@ -71,6 +134,7 @@ fn read_template(file: &Path) -> anyhow::Result<String> {
 
 impl Serve {
     pub(crate) fn run(self, loudness: Loudness) -> anyhow::Result<()> {
+        self.stop_with.map_or(Ok(()), companion::end_with)?;
         let template = self.chat_template.as_deref().map(read_template).transpose()?;
         // Fetching may ask for patience and can fail: before the port is taken, so that a client never waits for a download.
         let path = open::obtain(&self.model, loudness)?;
@@ -92,6 +156,7 @@ impl Serve {
             allow_no_auth: self.no_auth,
             allowed_hosts: self.allowed_host.clone(),
             allowed_origins: self.allowed_origin.clone(),
+            any_model: self.any_model,
             model: names.remove(0),
             aliases: names,
             drain: Duration::from_secs(self.drain),
@@ -114,7 +179,12 @@ impl Serve {
                     Some(replaced.map_err(|e| Failed(e.into()))?)
                 }
             };
-            Ok(Loaded { sampling: suggested(&loaded.checkpoint), info: info(&loaded.plan), engine: loaded.engine, template })
+            Ok(Loaded {
+                sampling: self.sampling.over(suggested(&loaded.checkpoint)),
+                info: info(&loaded.plan),
+                engine: loaded.engine,
+                template,
+            })
         };
         let listening = |address: std::net::SocketAddr| {
             if loudness > Loudness::Quiet {

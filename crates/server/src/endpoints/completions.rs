@@ -55,7 +55,14 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     params::model(&mut fields, &app.options)?;
     let streaming = params::streaming(&mut fields)?;
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
-    let mut base = params::request(&mut fields, &["max_tokens", "n_predict"], 0, &model.sampling, limits, Some(DEFAULT_LENGTH))?;
+    let mut base = params::request(
+        &mut fields,
+        &["max_tokens", "max_completion_tokens", "n_predict"],
+        0,
+        &model.sampling,
+        limits,
+        Some(DEFAULT_LENGTH),
+    )?;
     let echo = fields.boolean("echo")?.unwrap_or(false);
     base.logprobs = fields.integer("logprobs", 0..=limits.top_logprobs as i64)?.map(|n| n as usize);
     base.prompt_logprobs = base.logprobs.filter(|_| echo);
