@@ -31,7 +31,7 @@ fn expected(file: &Path, logits: &str) -> Outcome<Expected> {
     let long_logits = find(logits)?;
     let (few, vocabulary) = (3, long_logits.len() / long.len());
     let (short, short_logits) = (long[..few].to_vec(), long_logits[..few * vocabulary].to_vec());
-    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![] })
+    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![], sources: None })
 }
 
 /// All logits of the prompt in one step.

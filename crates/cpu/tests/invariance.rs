@@ -123,7 +123,7 @@ fn int8_does_not_depend_on_feeding() -> Outcome {
         let short = tokens[..tokens.len().min(7)].to_vec();
         let all = |tokens: &[u32]| run(&Cpu::new(Some(1)), &model, tokens, tokens.len(), &limits);
         let (short_logits, long_logits) = (all(&short)?, all(&tokens)?);
-        let expected = Expected { short, short_logits, long: tokens, long_logits, greedy: vec![], margin: vec![] };
+        let expected = Expected { short, short_logits, long: tokens, long_logits, greedy: vec![], margin: vec![], sources: None };
         let report = check::fixture(&Cpu::new(Some(3)), model, &expected, &limits)?;
         assert_eq!(report.worst(), 0.0, "{name}\n{report}");
     }

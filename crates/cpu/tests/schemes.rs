@@ -127,7 +127,7 @@ fn expected(values: &Checkpoint, name: &str) -> Outcome<Expected> {
     let long_logits = find(name)?;
     let (few, vocabulary) = (3, long_logits.len() / long.len());
     let (short, short_logits) = (long[..few].to_vec(), long_logits[..few * vocabulary].to_vec());
-    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![] })
+    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![], sources: None })
 }
 
 /// How far logits may be off: the packages of some schemes round values to 16 bits, and we do not.

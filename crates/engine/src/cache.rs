@@ -39,6 +39,8 @@ pub struct Place {
     keys: Vec<Key>,
     slot: u32,
     len: usize,
+    /// Tokens of the source in the caches, which lie beside the sequence's own, from the first page on.
+    source: usize,
 }
 
 /// The fixed states as they were after `len` tokens of one place.
@@ -53,11 +55,20 @@ pub struct Snapshot {
 pub struct Content<'a> {
     pub(crate) tokens: &'a [u32],
     pub(crate) beside: Option<&'a Beside>,
+    /// Tokens of the source that it answers to.
+    pub(crate) source: usize,
 }
 
 impl<'a, T: AsRef<[u32]> + ?Sized> From<&'a T> for Content<'a> {
     fn from(tokens: &'a T) -> Self {
-        Self { tokens: tokens.as_ref(), beside: None }
+        Self { tokens: tokens.as_ref(), beside: None, source: 0 }
+    }
+}
+
+impl Content<'_> {
+    /// The same, answering to a source of so many tokens.
+    pub fn answering_to(self, source: usize) -> Self {
+        Self { source, ..self }
     }
 }
 
@@ -84,6 +95,21 @@ impl Place {
     /// The slot.
     pub fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// Tokens of the source in the caches.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// Says that the source of `n` tokens has been read.
+    pub fn has_read(&mut self, n: usize) {
+        self.source = n;
+    }
+
+    /// Tokens for which it needs pages.
+    fn extent(&self) -> usize {
+        self.len.max(self.source)
     }
 
     /// Says that a step has written `n` more tokens, which were reserved.
@@ -123,7 +149,7 @@ impl Cache {
         self.slots.used()
     }
 
-    /// A place with pages for all `tokens`. Of the first `reuse` of them, those in known pages are there already, which
+    /// A place with pages for all `tokens`, and for those of a source. Of the first `reuse` of them, those in known pages are there already, which
     /// [`Place::len`] tells; the others are to be computed.
     pub fn open<'a>(&mut self, content: impl Into<Content<'a>>, reuse: usize) -> Result<Place, Full> {
         let content = content.into();
@@ -136,7 +162,7 @@ impl Cache {
             keys.push(key);
             pages.push(*page);
         }
-        let more = self.pages_for(tokens.len()) - pages.len();
+        let more = self.pages_for(tokens.len().max(content.source)) - pages.len();
         let asleep = pages.iter().filter(|p| self.pages.uses[**p as usize] == 0).count();
         if more + asleep > self.free_pages() || self.slots.free.is_empty() {
             return Err(Full);
@@ -145,7 +171,7 @@ impl Cache {
         let len = pages.len() * self.page;
         pages.extend((0..more).filter_map(|_| take(&mut self.pages, &mut self.known)));
         let slot = self.slots.take().ok_or(Full)?;
-        Ok(Place { pages, keys, slot, len })
+        Ok(Place { pages, keys, slot, len, source: 0 })
     }
 
     /// Makes sure that `n` more tokens can be written: there are pages for them, and the page that the first goes to belongs to
@@ -159,7 +185,7 @@ impl Cache {
         }
         if shared && let Some(own) = take(&mut self.pages, &mut self.known) {
             let old = std::mem::replace(&mut place.pages[first], own);
-            if !place.len.is_multiple_of(self.page) {
+            if !place.len.is_multiple_of(self.page) || first * self.page < place.source {
                 device.copy_pages(&[(old, own)]);
             }
             give(&mut self.pages, &self.known, old);
@@ -194,9 +220,9 @@ impl Cache {
     pub fn fork(&mut self, place: &Place, device: &mut dyn Executable) -> Result<Place, Full> {
         let slot = self.slots.take().ok_or(Full)?;
         device.copy_slots(&[(place.slot, slot)]);
-        let pages = place.pages[..self.pages_for(place.len)].to_vec();
+        let pages = place.pages[..self.pages_for(place.extent())].to_vec();
         pages.iter().for_each(|p| self.pages.share(*p));
-        Ok(Place { pages, keys: place.keys.clone(), slot, len: place.len })
+        Ok(Place { pages, keys: place.keys.clone(), slot, len: place.len, source: place.source })
     }
 
     /// Remembers the fixed states of this moment.
@@ -214,7 +240,7 @@ impl Cache {
         assert!(snapshot.len <= place.len, "a snapshot of {} tokens of a place that has {}", snapshot.len, place.len);
         device.copy_slots(&[(snapshot.slot, place.slot)]);
         place.len = snapshot.len;
-        let keep = self.pages_for(place.len);
+        let keep = self.pages_for(place.extent());
         place.keys.truncate(place.len / self.page);
         place.pages.drain(keep..).rev().for_each(|p| give(&mut self.pages, &self.known, p));
     }

@@ -1,4 +1,4 @@
-use onebit_plan::{Denoising, Limits};
+use onebit_plan::{Answering, Denoising, Limits};
 use std::time::Duration;
 
 /// How an [`Engine`](crate::Engine) shares its executable among requests.
@@ -25,11 +25,24 @@ pub struct Config {
     /// Of a model that makes its answers by masked diffusion ([`Plan::denoising`](onebit_plan::Plan::denoising)). Its sequences are
     /// computed whole in each step, so the context is never more than a batch, and an answer never more than the rows of logits.
     pub denoising: Option<Denoising>,
+    /// Of a model of an encoder and a decoder ([`Plan::answering`](onebit_plan::Plan::answering)): a request's prompt is the source, which
+    /// is read whole, so that it is never longer than a batch; the context bounds source and answer each. Nothing of a prompt's
+    /// beginning is taken over, as what is made of it depends on all of it.
+    pub answering: Option<Answering>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { max_sequences: 8, context: usize::MAX, prompt_chunk: 512, queue: 256, timeout: None, prefix_reuse: false, denoising: None }
+        Self {
+            max_sequences: 8,
+            context: usize::MAX,
+            prompt_chunk: 512,
+            queue: 256,
+            timeout: None,
+            prefix_reuse: false,
+            denoising: None,
+            answering: None,
+        }
     }
 }
 
@@ -38,7 +51,7 @@ impl Config {
     pub(crate) fn within(mut self, limits: &Limits) -> Self {
         self.max_sequences = self.max_sequences.min(limits.slots).min(limits.batch).min(limits.outputs).max(1);
         self.context = self.context.min(limits.pages.saturating_mul(limits.page));
-        if self.denoising.is_some() {
+        if self.denoising.is_some() || self.answering.is_some() {
             self.context = self.context.min(limits.batch);
             self.prefix_reuse = false;
         }

@@ -100,6 +100,13 @@ impl<V: Vocabulary> Engine<V> {
     /// Queues a request. It is checked first, and refused without any work if it breaks a limit.
     pub fn submit(&self, mut request: Request) -> Result<Stream, SubmitError> {
         let shared = &self.handle.shared;
+        let source = request.take_source(shared.config.answering.as_ref(), shared.config.context)?;
+        if let Some(id) = source.iter().find(|id| **id as usize >= shared.width) {
+            return Err(SubmitError::Invalid {
+                param: "prompt",
+                message: format!("token {id} is not in the vocabulary of {}", shared.width),
+            });
+        }
         request.validate(shared.width, shared.config.context)?;
         // What a prompt can have of a step in which all others that run get a token.
         let step = shared.config.prompt_chunk.min(shared.limits.batch.saturating_sub(shared.config.max_sequences - 1));
@@ -109,7 +116,7 @@ impl<V: Vocabulary> Engine<V> {
             None => request.refuse_diffusion()?,
         }
         let (sender, stream) = channel();
-        let sequence = Sequence::new(request, sender, &shared.config, shared.given, &shared.workers, &*shared.vocabulary);
+        let sequence = Sequence::new(request, source, sender, &shared.config, shared.given, &shared.workers, &*shared.vocabulary);
         shared.accept(sequence)?;
         Ok(stream)
     }

@@ -17,6 +17,14 @@ pub enum SubmitError {
         /// Tokens that a sequence may have, prompt and answer.
         limit: usize,
     },
+    /// The encoder cannot read all of the prompt.
+    #[error("the prompt has {prompt} tokens, but the model reads at most {limit}")]
+    SourceTooLong {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens that a source may have.
+        limit: usize,
+    },
     /// A model needs at least one token to go on from.
     #[error("the prompt is empty: at least one token is needed")]
     EmptyPrompt,

@@ -119,6 +119,7 @@ pub(crate) struct StepInputs {
     given: Vec<u32>,
     axes: Vec<[u32; AXES]>,
     groups: Vec<[u32; 2]>,
+    sources: Vec<u32>,
 }
 
 impl StepInputs {
@@ -147,8 +148,14 @@ impl StepInputs {
         }
     }
 
+    /// Gathers how many tokens the source of each part's sequence has: none in decoders.
+    pub(crate) fn gather_sources(&mut self, sources: impl Iterator<Item = usize>) {
+        self.sources.clear();
+        self.sources.extend(sources.filter(|tokens| *tokens > 0).map(|tokens| tokens as u32));
+    }
+
     /// For the batch.
     pub(crate) fn inputs(&self) -> Inputs<'_> {
-        Inputs { rows: &self.rows, given: &self.given, axes: &self.axes, groups: &self.groups }
+        Inputs { rows: &self.rows, given: &self.given, axes: &self.axes, groups: &self.groups, sources: &self.sources }
     }
 }

@@ -7,7 +7,7 @@ use crate::diffusion::USUAL_ANSWER;
 use crate::given::Given;
 use crate::{Diffusion, SubmitError};
 use onebit_grammar::Grammar;
-use onebit_plan::AXES;
+use onebit_plan::{AXES, Answering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ pub struct Request {
     /// The prompt tokens' positions in time, height, width and beyond, for models whose rotations have several axes; empty where positions
     /// simply count on. What follows the prompt counts on from the largest.
     pub axes: Arc<[[u32; AXES]]>,
+    /// Where the model has an encoder, tokens that the answer is to begin with, behind the one that all its answers begin with: a
+    /// language, for models that translate into several. They are not chosen, and not part of the answer's text. Empty: as the model has it.
+    pub answer_start: Vec<u32>,
     /// Most tokens to choose; `None` goes on until the model ends or the context is full. 0 only reads the prompt.
     pub max_tokens: Option<usize>,
     /// How tokens are chosen.
@@ -62,6 +65,7 @@ impl Default for Request {
             prompt: Vec::new(),
             given: Vec::new(),
             axes: Arc::default(),
+            answer_start: Vec::new(),
             max_tokens: None,
             sampling: Sampling::default(),
             stop: Vec::new(),
@@ -229,6 +233,36 @@ impl Request {
             Some((param, _)) => Err(invalid(param, "this model makes one token after the other, not an answer out of masks".into())),
             None => Ok(()),
         }
+    }
+
+    /// Turns the prompt into the source that a model of an encoder reads, at most `limit` tokens, and gives it; what is left as prompt
+    /// is what the answer begins with.
+    pub(crate) fn take_source(&mut self, how: Option<&Answering>, limit: usize) -> Result<Vec<u32>, SubmitError> {
+        let Some(how) = how else {
+            return match self.answer_start.is_empty() {
+                true => Ok(vec![]),
+                false => Err(invalid(
+                    "answer_start",
+                    "this model continues its prompt; only one that reads the prompt first can begin otherwise".into(),
+                )),
+            };
+        };
+        if self.prompt_logprobs.is_some() {
+            return Err(invalid("prompt_logprobs", "a model of an encoder and a decoder says nothing of the prompt's tokens".into()));
+        }
+        if !self.given.is_empty() || !self.axes.is_empty() {
+            return Err(invalid("images", "an encoder reads text only".into()));
+        }
+        if self.prompt.is_empty() {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        if self.prompt.len() > limit {
+            return Err(SubmitError::SourceTooLong { prompt: self.prompt.len(), limit });
+        }
+        let (first, usual) = how.start.split_at(1.min(how.start.len()));
+        let rest = if self.answer_start.is_empty() { usual } else { &self.answer_start };
+        let start = [first, rest].concat();
+        Ok(std::mem::replace(&mut self.prompt, start))
     }
 
     /// Fits the request to a model of masked diffusion, which makes at most `answer` tokens at once.

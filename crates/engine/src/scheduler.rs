@@ -7,6 +7,9 @@
 //! [`Config::prompt_chunk`](crate::Config::prompt_chunk), goes to prompts, the same to each; what a short one does not need goes
 //! to the others.
 //!
+//! **Sources.** A model of an encoder and a decoder reads the source of a sequence before its first step, whole, as each of its tokens
+//! sees all others: up to a batch of tokens of such sources come before each step.
+//!
 //! **Pages.** A sequence gets a place when there are pages for all tokens that it has, and more pages as its answer grows. When
 //! there are none, the youngest sequence gives up its place; later its tokens, prompt and answer so far, are computed
 //! again like a prompt. Since devices compute a position the same way in whatever batch it is, this changes nothing but time.
@@ -24,7 +27,7 @@ use crate::given::StepInputs;
 use crate::sampler::Scratch;
 use crate::sequence::{Sequence, Work};
 use crate::{EngineError, Event, FinishReason, Stats, SubmitError, Vocabulary};
-use onebit_plan::{Batch, Executable, Span};
+use onebit_plan::{Batch, Executable, Inputs, Span};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -108,6 +111,7 @@ impl<V: Vocabulary> Scheduler<V> {
             }
             self.sweep();
             self.admit();
+            self.encode();
             self.resume(false);
             self.choose();
             match self.work.is_empty() {
@@ -213,6 +217,34 @@ impl<V: Vocabulary> Scheduler<V> {
         extract(running, &mut resume, ended);
     }
 
+    /// Has the sources read of sequences that have begun, each by itself, oldest first, up to a batch of tokens in a turn.
+    fn encode(&mut self) {
+        let mut budget = self.shared.limits.batch;
+        for index in 0..self.running.len() {
+            let sequence = &mut self.running[index];
+            let len = sequence.source().len();
+            if sequence.has_read() || len > budget {
+                continue;
+            }
+            budget -= len;
+            let (pages, slot) = sequence.place.as_ref().map_or((&[][..], 0), |p| (p.pages(), p.slot()));
+            let span = Span { len, start: 0, pages, slot, outputs: 0 };
+            let begun = Instant::now();
+            let outcome = attempt_to_encode(&mut *self.executable, &Batch::text(sequence.source(), &[span]));
+            self.stats.steps += 1;
+            self.stats.last_batch = len;
+            self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
+            if let Err(message) = outcome {
+                self.work = vec![Work { index, start: 0, len, outputs: 0 }];
+                return self.recover(&message);
+            }
+            self.stats.prompt_tokens += len as u64;
+            if let Some(place) = &mut sequence.place {
+                place.has_read(len);
+            }
+        }
+    }
+
     /// Decides who gets how many tokens of the next step.
     fn choose(&mut self) {
         self.work.clear();
@@ -224,7 +256,7 @@ impl<V: Vocabulary> Scheduler<V> {
         let mut rows = limits.outputs;
         let mut i = 0;
         while i < self.running.len() {
-            if self.running[i].remaining() == 1 && self.make_room(i) {
+            if self.running[i].has_read() && self.running[i].remaining() == 1 && self.make_room(i) {
                 let start = self.running[i].computed();
                 let outputs = self.running[i].outputs(start, 1);
                 self.work.push(Work { index: i, start, len: 1, outputs });
@@ -275,7 +307,7 @@ impl<V: Vocabulary> Scheduler<V> {
     /// Shares a budget of tokens and rows of logits among prompts.
     fn share(&mut self, mut budget: usize, mut rows: usize) {
         let decoding = self.work.len();
-        let prompts = self.running.iter().enumerate().filter(|(_, s)| s.remaining() > 1);
+        let prompts = self.running.iter().enumerate().filter(|(_, s)| s.has_read() && s.remaining() > 1);
         self.work.extend(prompts.map(|(index, s)| Work { index, start: s.computed(), len: s.remaining(), outputs: 0 }));
         let prompts = &mut self.work[decoding..];
         // From the shortest on, each gets its share of what is left. There is a token and a row for each, by the way that
@@ -335,6 +367,7 @@ impl<V: Vocabulary> Scheduler<V> {
             spans.push(Span { len: work.len, start: work.start, pages, slot, outputs: work.outputs });
         }
         self.inputs.gather(self.work.iter().map(|work| self.running[work.index].part(work)), self.shared.given);
+        self.inputs.gather_sources(self.work.iter().map(|work| self.running[work.index].source().len()));
         let outcome = attempt(&mut *self.executable, &Batch { tokens: &self.tokens, spans: &spans, inputs: self.inputs.inputs() });
         self.stats.steps += 1;
         self.stats.last_batch = self.tokens.len();
@@ -417,8 +450,14 @@ impl<V: Vocabulary> Scheduler<V> {
     /// A step of one token, of nobody's sequence.
     fn probe(&mut self) -> Result<(), String> {
         let Ok(place) = self.cache.open(&[0], 0) else { return Ok(()) };
-        let span = Span { len: 1, start: 0, pages: place.pages(), slot: place.slot(), outputs: 1 };
-        let outcome = attempt(&mut *self.executable, &Batch::text(&[0], &[span])).map(|_| ());
+        let spans = [Span { len: 1, start: 0, pages: place.pages(), slot: place.slot(), outputs: 1 }];
+        let source = [Span { outputs: 0, ..spans[0] }];
+        let (reads, read) = match self.shared.config.answering {
+            Some(_) => (&[1][..], attempt_to_encode(&mut *self.executable, &Batch::text(&[0], &source))),
+            None => (&[][..], Ok(())),
+        };
+        let inputs = Inputs { sources: reads, ..Inputs::default() };
+        let outcome = read.and_then(|()| attempt(&mut *self.executable, &Batch { inputs, ..Batch::text(&[0], &spans) }).map(|_| ()));
         self.cache.release(place);
         outcome
     }
@@ -491,6 +530,12 @@ fn attempt<'a>(executable: &'a mut dyn Executable, batch: &Batch<'_>) -> Result<
         Ok(Err(error)) => Err(error.to_string()),
         Err(payload) => Err(describe(&*payload)),
     }
+}
+
+/// The same for sources that are to be read.
+fn attempt_to_encode(executable: &mut dyn Executable, sources: &Batch<'_>) -> Result<(), String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| executable.encode(sources)));
+    outcome.map_err(|payload| describe(&*payload))?.map_err(|error| error.to_string())
 }
 
 /// What a panic said.

@@ -20,6 +20,8 @@ pub(crate) struct Sequence {
     pub tokens: Vec<u32>,
     /// How many of them are the prompt.
     prompt: usize,
+    /// What it answers to, where the model reads that first.
+    source: Vec<u32>,
     /// What they have besides ids.
     beside: Option<Beside>,
     /// How many there may be.
@@ -72,6 +74,7 @@ pub(crate) struct Work {
 impl Sequence {
     pub(crate) fn new<V: Vocabulary>(
         request: Request,
+        source: Vec<u32>,
         sender: Sender,
         config: &Config,
         given: usize,
@@ -80,7 +83,8 @@ impl Sequence {
     ) -> Self {
         let ends = if request.ignore_eos { vocabulary.ends() } else { &[] };
         let mask = config.denoising.map(|model| model.mask);
-        let forbidden: Vec<u32> = ends.iter().copied().chain(mask).collect();
+        let never = config.answering.iter().flat_map(|answering| &answering.never);
+        let forbidden: Vec<u32> = ends.iter().chain(never).copied().chain(mask).collect();
         let sampler = Sampler::new(&request.sampling, &forbidden, &request.prompt, vocabulary);
         let prompt = request.prompt.len();
         let end = prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context);
@@ -92,6 +96,7 @@ impl Sequence {
             ignore_eos: request.ignore_eos,
             held: None,
             prompt,
+            source,
             beside: Beside::new(request.given, request.axes, given),
             end,
             place: None,
@@ -114,7 +119,17 @@ impl Sequence {
 
     /// What it is made of, for the cache.
     pub(crate) fn content(&self) -> Content<'_> {
-        Content { tokens: self.input(), beside: self.beside.as_ref() }
+        Content { tokens: self.input(), beside: self.beside.as_ref(), source: self.source.len() }
+    }
+
+    /// What it answers to.
+    pub(crate) fn source(&self) -> &[u32] {
+        &self.source
+    }
+
+    /// Whether its source, if it has one, has been read.
+    pub(crate) fn has_read(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.source() == self.source.len())
     }
 
     /// What tokens of it have besides ids, for a step.
@@ -355,7 +370,11 @@ impl Sequence {
             reason,
             text,
             stop,
-            usage: Usage { prompt: self.prompt, cached: self.cached, completion: self.tokens.len() - self.prompt },
+            usage: Usage {
+                prompt: if self.source.is_empty() { self.prompt } else { self.source.len() },
+                cached: self.cached,
+                completion: self.tokens.len() - self.prompt,
+            },
             timings: Timings {
                 queue: begun.duration_since(self.submitted),
                 prompt: first.duration_since(begun),

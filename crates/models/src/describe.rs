@@ -30,6 +30,7 @@ fn words(model: &Model, op: &Op) -> String {
                 Mask::Window(n) => format!("the last {n} tokens"),
                 Mask::Chunked(n) => format!("chunks of {n} tokens"),
                 Mask::Full => "all of the sequence".into(),
+                Mask::Source => "all of the source".into(),
             };
             let softcap = op.softcap.map_or(String::new(), |cap| format!(", scores bounded by {cap}"));
             let sinks = if op.sinks.is_some() { ", sinks" } else { "" };
@@ -59,6 +60,7 @@ fn words(model: &Model, op: &Op) -> String {
         | Op::Concat(_)
         | Op::Sum(_)
         | Op::Transpose(_)
+        | Op::Remember(_)
         | Op::Hadamard(_)
         | Op::RoundRows(_) => String::new(),
         other => other.name().replace('_', " "),

@@ -6,7 +6,7 @@ use crate::{
     describe::describe,
     load::Attempt,
     matching,
-    names::Names,
+    names::{Names, layer_parts},
     settings::Settings,
     unread::Fate,
 };
@@ -168,7 +168,7 @@ fn settings(settings: &Settings<'_>) -> Vec<Setting> {
 fn used(checkpoint: &Checkpoint, settings: &Settings<'_>, names: &Names<'_>, model: Option<&Model>) -> Vec<Group> {
     let mut weights: HashMap<&str, Vec<String>> = HashMap::new();
     for weight in model.iter().flat_map(|model| &model.weights) {
-        let within = weight.name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).map_or(weight.name.as_str(), |(_, name)| name);
+        let within = layer_parts(&weight.name).map_or(weight.name.as_str(), |(.., name)| name);
         for part in &weight.parts {
             let all = weights.entry(part.tensor.name()).or_default();
             if !all.iter().any(|name| name == within) {

@@ -90,7 +90,7 @@ pub(crate) const fn part(gguf: &'static str, hf: &'static str, index: usize, cou
 impl Entry {
     /// The module's name in the plan, within its layer.
     pub(crate) fn plan_name(&self) -> &'static str {
-        self.gguf.strip_prefix("blk.{}.").unwrap_or(self.gguf)
+        layer_parts(self.gguf).map_or(self.gguf, |(_, _, name)| name)
     }
     /// Hugging Face stores the weight less one.
     pub(crate) const fn add_one(self) -> Self {
@@ -448,10 +448,17 @@ fn head_parts(tensor: &Tensor, shape: &[usize], last: bool) -> onebit_plan::Resu
     Ok((0..*heads).map(|head| Part { tensor: tensor.clone(), rows: start(head)..start(head) + rows }).collect())
 }
 
+/// `enc.blk.3.attn_q.weight` as `enc.`, `3` and `attn_q.weight`; `None` for what belongs to no layer.
+pub(crate) fn layer_parts(name: &str) -> Option<(&str, &str, &str)> {
+    let part = ["enc.", "dec."].into_iter().find(|part| name.starts_with(part)).unwrap_or_default();
+    let (layer, rest) = name[part.len()..].strip_prefix("blk.")?.split_once('.')?;
+    Some((part, layer, rest))
+}
+
 /// `blk.3.attn_q.weight` as `blk.{}.attn_q.weight` and `3`.
 fn split_layer(name: &str) -> (String, &str) {
-    match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-        Some((layer, rest)) => (format!("blk.{{}}.{rest}"), layer),
+    match layer_parts(name) {
+        Some((part, layer, rest)) => (format!("{part}blk.{{}}.{rest}"), layer),
         None => (name.to_string(), ""),
     }
 }
@@ -493,6 +500,7 @@ mod tests {
         assert!(numbered("a.{}.b.{e}.c", "a.12.b.0.c") && !numbered("a.{}.b", "a..b") && !numbered("a.{}", "a.1.b"));
         assert!(matches("exact", "exact") && !matches("exact", "exactly"));
         assert_eq!(split_layer("blk.12.ssm_a"), ("blk.{}.ssm_a".into(), "12"));
+        assert_eq!(split_layer("dec.blk.12.attn_o.bias"), ("dec.blk.{}.attn_o.bias".into(), "12"));
         assert_eq!(split_layer("output.weight"), ("output.weight".into(), ""));
         assert_eq!(["blk.7.x", "model.layers.61.mlp.x", "layers.2.x", "norm.weight"].map(layer_of), [Some(7), Some(61), Some(2), None]);
     }

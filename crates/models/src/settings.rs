@@ -5,7 +5,7 @@
 //! read also notes what a GGUF file of the model would hold, and [`Settings::hf_only`] what it could not: that is all that
 //! `convert` needs to know.
 
-use crate::{Error, Result, arch::Arch, defaults};
+use crate::{Error, Result, arch::Arch, defaults, names::layer_parts};
 use onebit_formats::{Checkpoint, Meta, Source};
 use onebit_plan::Function;
 use serde_json::{Map, Value};
@@ -195,7 +195,7 @@ impl<'a> Settings<'a> {
 
     /// The factors that were noted for the tensor `name` (complete).
     pub(crate) fn noted_factors(&self, name: &str) -> Option<Vec<f32>> {
-        let within = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).map_or(name, |(_, within)| within);
+        let within = layer_parts(name).map_or(name, |(.., within)| within);
         let noted = self.noted_factors.borrow();
         noted.get(within).or_else(|| noted.get(within.rsplit_once('.')?.0)).cloned()
     }
@@ -414,7 +414,7 @@ impl<'a> Settings<'a> {
 
     /// Layers as they are stated. GGUF files count those that only predict further tokens (MTP) among them.
     fn stated_layers(&self) -> Result<usize> {
-        const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers|num_transformer_layers", "block_count");
+        const KEYS: (&str, &str) = ("num_hidden_layers|n_layer|num_layers|n_layers|num_transformer_layers|encoder_layers", "block_count");
         // Some hybrids state their layers by the list of them only.
         let listed = self.json("layers_block_type").and_then(Value::as_array).map(Vec::len);
         let layers = match listed.filter(|_| !self.is_gguf() && self.json(KEYS.0).is_none()) {

@@ -103,6 +103,19 @@ pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudne
     Ok(model)
 }
 
+/// [`model`], which must be one that continues a text: `what` it is for makes no sense of others.
+pub(crate) fn decoder(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness, what: &str) -> anyhow::Result<Model> {
+    let model = model(checkpoint, args, loudness)?;
+    if model.plan.answering.is_some() {
+        let (path, name) = (checkpoint.path.display(), &model.plan.name);
+        return Err(Usage(format!(
+            "{path}: `{name}` has an encoder and answers to what that reads; {what} needs a model that continues a text"
+        ))
+        .into());
+    }
+    Ok(model)
+}
+
 /// Refuses to write to `out` where that is a file of the model that is read.
 pub(crate) fn not_over_itself(checkpoint: &Checkpoint, out: &Path) -> anyhow::Result<()> {
     if checkpoint.is_read_from(out) {
@@ -228,6 +241,8 @@ pub(crate) fn engine_at(
     model.plan.fit_context(tokens);
     let plan = model.plan.clone();
     let limits = match plan.denoising {
+        // A source is read whole.
+        None if plan.answering.is_some() => Limits { batch: tokens.max(sequences), ..limits(&plan, tokens, sequences, sequences, device) },
         // A sequence is computed whole in each step.
         Some(_) => Limits { batch: tokens, ..limits(&plan, tokens, sequences, tokens.min(MASKED_ANSWER + 1), device) },
         None => limits(&plan, tokens, sequences, sequences, device),
@@ -241,6 +256,7 @@ pub(crate) fn engine_at(
         prompt_chunk: PROMPT_CHUNK,
         prefix_reuse,
         denoising: plan.denoising,
+        answering: plan.answering.clone(),
         ..Config::default()
     };
     Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })

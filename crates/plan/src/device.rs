@@ -116,16 +116,18 @@ pub struct BatchForm {
     pub needs_given: bool,
     /// Whether sequences have to be in one step, as tokens see those behind them.
     pub whole: bool,
+    /// Whether each sequence answers to a source, which was [read](Executable::encode) before.
+    pub source: bool,
 }
 
 impl BatchForm {
     /// Ids of a vocabulary and nothing else.
     pub fn text(vocabulary: usize) -> Self {
-        Self { vocabulary, given: 0, needs_given: false, whole: false }
+        Self { vocabulary, given: 0, needs_given: false, whole: false, source: false }
     }
 }
 
-/// What the tokens of a batch have besides ids: nothing in text. Each list is empty or has an entry for every token.
+/// What the tokens of a batch have besides ids: nothing in text. Each list is empty or has an entry for every token, or for every span.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inputs<'a> {
     /// Rows that stand in for ids or are added on the way ([`Given`](crate::ops::Given)), each of [`BatchForm::given`] numbers.
@@ -138,11 +140,18 @@ pub struct Inputs<'a> {
     /// For each token the positions, first and end, that it sees in attention by [groups](crate::Attention::groups), besides what the
     /// mask allows: those of its image. They must be in the caches or in this step. Without, only its own.
     pub groups: &'a [[u32; 2]],
+    /// For each span, how many tokens of its source have been [read](Executable::encode) into its pages.
+    pub sources: &'a [u32],
 }
 
 impl Inputs<'_> {
     /// In [`Inputs::given`]: no row.
     pub const NONE: u32 = u32::MAX;
+
+    /// Tokens of a span's source; 0 where there are no sources.
+    pub fn source(&self, span: usize) -> usize {
+        self.sources.get(span).map_or(0, |tokens| *tokens as usize)
+    }
 
     /// The group of a token, where there are groups.
     pub fn group(&self, token: usize) -> Option<[u32; 2]> {
@@ -156,7 +165,7 @@ impl Inputs<'_> {
     }
 
     /// Checks that the lists fit the batch and the plan.
-    fn check(&self, batch: &Batch<'_>, form: &BatchForm) -> Result<(), DeviceError> {
+    fn check(&self, batch: &Batch<'_>, limits: &Limits, form: &BatchForm) -> Result<(), DeviceError> {
         let fail = |what: String| Err(DeviceError::Batch(what));
         let (tokens, width) = (batch.tokens.len(), form.given);
         for (what, len) in [("rows", self.given.len()), ("positions", self.axes.len()), ("groups", self.groups.len())] {
@@ -169,6 +178,15 @@ impl Inputs<'_> {
         }
         if form.needs_given && (self.given.is_empty() || self.given.contains(&Self::NONE)) {
             return fail("a token is given no row".into());
+        }
+        let spans = if form.source { batch.spans.len() } else { 0 };
+        if self.sources.len() != spans {
+            return fail(format!("sources for {} spans, but {spans} need one", self.sources.len()));
+        }
+        if let Some((tokens, span)) =
+            self.sources.iter().zip(batch.spans).find(|(n, s)| **n == 0 || (**n as usize).div_ceil(limits.page) > s.pages.len())
+        {
+            return fail(format!("{} pages do not hold a source of {tokens} tokens", span.pages.len()));
         }
         let mut first = 0;
         for span in batch.spans {
@@ -237,6 +255,11 @@ pub trait Executable: Send {
     }
     /// Appends the batch's tokens to their sequences and gives the logits asked for, `[outputs, vocabulary]`, span by span.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError>;
+    /// Reads sources, whole: a model of an encoder and a decoder keeps what it makes of each in the pages of its span, whose answer is then
+    /// made by [steps](Executable::step). A page holds, for its positions, tokens of the source and of the answer alike.
+    fn encode(&mut self, _sources: &Batch<'_>) -> Result<(), DeviceError> {
+        Err(DeviceError::Batch("the model reads no sources: it has no encoder".into()))
+    }
     /// What weights were multiplied with in all steps so far, where the device was asked to watch that; empty otherwise.
     fn input_sums(&self) -> Vec<InputSums> {
         vec![]
@@ -297,6 +320,6 @@ impl Batch<'_> {
                 return fail("a page does not exist".into());
             }
         }
-        self.inputs.check(self, form)
+        self.inputs.check(self, limits, form)
     }
 }

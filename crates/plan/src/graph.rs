@@ -1,4 +1,6 @@
-use crate::{Denoising, Error, Kind, Model, Op, Plan, Result, Rows, State, StateId, Value, ValueInfo, Weight, WeightId, WeightInfo};
+use crate::{
+    Answering, Denoising, Error, Kind, Model, Op, Plan, Result, Rows, State, StateId, Value, ValueInfo, Weight, WeightId, WeightInfo,
+};
 use std::collections::HashMap;
 
 /// Finds weights by the plan's names.
@@ -23,6 +25,8 @@ pub struct Graph<'a> {
     layer: Option<usize>,
     /// The layer whose weights are named.
     names: Option<usize>,
+    /// What stands before the names of weights.
+    part: &'static str,
     fault: Option<Error>,
 }
 
@@ -41,6 +45,7 @@ impl<'a> Graph<'a> {
             vocabulary,
             context,
             denoising: None,
+            answering: None,
         };
         Self {
             weights_by_name: weights,
@@ -50,6 +55,7 @@ impl<'a> Graph<'a> {
             rounded: None,
             layer: None,
             names: None,
+            part: "",
             fault: None,
         }
     }
@@ -59,9 +65,22 @@ impl<'a> Graph<'a> {
         self.plan.denoising = Some(how);
     }
 
+    /// Says that the model answers to a source: the ops up to the last [`Graph::remember`] read it, those behind it make the answer.
+    pub fn answers(&mut self, how: Answering) {
+        self.plan.answering = Some(how);
+    }
+
+    /// Does `f` with weights whose names begin with `part`: `enc.` or `dec.`.
+    pub fn part<T>(&mut self, part: &'static str, f: impl FnOnce(&mut Self) -> T) -> T {
+        let own = std::mem::replace(&mut self.part, part);
+        let out = f(self);
+        self.part = own;
+        out
+    }
+
     /// Runs `layer` for each of `count` layers, handing the stream from one to the next.
     pub fn layers(&mut self, count: usize, mut x: Value, mut layer: impl FnMut(&mut Self, usize, Value) -> Value) -> Value {
-        self.plan.layers = count;
+        self.plan.layers += count;
         for i in 0..count {
             if self.fault.is_some() {
                 break;
@@ -86,10 +105,10 @@ impl<'a> Graph<'a> {
         self.fault.get_or_insert(error);
     }
 
-    /// The plan's name for a weight: `blk.N.` before it within a layer, `.weight` behind it where it has no suffix of its own.
+    /// The plan's name for a weight: its part and `blk.N.` before it within a layer, `.weight` behind it where it has no suffix of its own.
     fn full_name(&self, name: &str, suffix: &str) -> String {
         let layer = self.names.map_or(String::new(), |l| format!("blk.{l}."));
-        format!("{layer}{name}{suffix}")
+        format!("{}{layer}{name}{suffix}", self.part)
     }
 
     /// The weight `name`, where the checkpoint has it. `name` is relative to the layer and complete: `attn_q.bias`, `ssm_a`.

@@ -27,7 +27,7 @@ pub use ops::{
     Attention, AttentionSpec, Binary, Check, Experts, ExpertsSpec, Function, GatedDelta, Gating, Groups, Mask, Op, Operator, RoundRows,
     Route, Score, Weigh,
 };
-pub use plan::{Denoising, Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
+pub use plan::{Answering, Denoising, Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
 pub use rope::{AXES, Longer, Rope, RopeStyle, Stretch};
 pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};
 pub use weight::{Edit, Part, Weight};

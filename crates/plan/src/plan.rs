@@ -112,6 +112,18 @@ pub struct Plan {
     pub context: usize,
     /// Where the model guesses masked tokens, and not the next one.
     pub denoising: Option<Denoising>,
+    /// Where the model reads a source first, and then answers: an encoder and a decoder.
+    pub answering: Option<Answering>,
+}
+
+/// How a model of an encoder and a decoder is asked: the prompt is a source, which the encoder reads, and the decoder's own sequence is
+/// the answer (Sutskever et al. 2014, arXiv:1409.3215).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answering {
+    /// The tokens that each answer begins with, at least one; they are given, and not part of the answer that is shown.
+    pub start: Vec<u32>,
+    /// Tokens that are never chosen.
+    pub never: Vec<u32>,
 }
 
 /// How a model of masked diffusion is asked (Sahoo et al. 2024, arXiv:2406.07524).
@@ -133,19 +145,34 @@ impl Plan {
         self.ops.iter().filter_map(rows).min()
     }
 
+    /// How many of the first ops are the encoder, which reads the source: those up to the last that [remembers](crate::ops::Remember).
+    pub fn encoder(&self) -> usize {
+        self.ops.iter().rposition(|op| matches!(op, Op::Remember(_))).map_or(0, |last| last + 1)
+    }
+
     /// Whether a token sees those behind it, so that a sequence has to be read in one step.
     pub fn looks_ahead(&self) -> bool {
-        self.ops.iter().any(|op| matches!(op, Op::Attention(a) if a.mask.looks_ahead()))
+        looks_ahead(&self.ops[self.encoder()..])
     }
 
     /// What batches have to be like.
     pub fn batch_form(&self) -> BatchForm {
+        self.form_of(&self.ops[self.encoder()..])
+    }
+
+    /// What batches of sources have to be like, where there is an encoder.
+    pub fn source_form(&self) -> Option<BatchForm> {
+        Some(&self.ops[..self.encoder()]).filter(|ops| !ops.is_empty()).map(|ops| self.form_of(ops))
+    }
+
+    fn form_of(&self, ops: &[Op]) -> BatchForm {
         let end = |op: &Op| if let Op::Given(g) = op { g.start + self.value(g.out).width } else { 0 };
         BatchForm {
             vocabulary: self.vocabulary,
-            given: self.ops.iter().map(end).max().unwrap_or(0),
-            whole: self.looks_ahead(),
-            needs_given: self.ops.iter().any(|op| matches!(op, Op::Given(Given { x: None, .. }))),
+            given: ops.iter().map(end).max().unwrap_or(0),
+            whole: looks_ahead(ops),
+            needs_given: ops.iter().any(|op| matches!(op, Op::Given(Given { x: None, .. }))),
+            source: ops.iter().any(Op::reads_source),
         }
     }
 
@@ -185,9 +212,23 @@ impl Plan {
     /// Checks that every op's operands exist before it, have the shapes it needs, and that its output fits.
     pub fn validate(&self) -> Result<()> {
         let mut known = vec![false; self.values.len()];
-        for op in &self.ops {
+        let encoder = self.encoder();
+        for (i, op) in self.ops.iter().enumerate() {
+            if i == encoder {
+                // The encoder is done with its source before a token of the answer is there.
+                known.fill(false);
+            }
             op.check(self, &known)?;
             known[op.output().0 as usize] = true;
+        }
+        if (encoder > 0) != self.answering.as_ref().is_some_and(|answering| !answering.start.is_empty()) {
+            return Err(crate::Error::invalid("an encoder needs a decoder with tokens to begin with, and such tokens an encoder"));
+        }
+        if self.ops[..encoder].iter().any(|op| self.value(op.output()).rows != Rows::Tokens || op.reads_source()) {
+            return Err(crate::Error::invalid("an encoder gives no rows of output, and reads no source but its own"));
+        }
+        if let Some(token) = self.answering.iter().flat_map(|a| a.start.iter().chain(&a.never)).find(|t| **t as usize >= self.vocabulary) {
+            return Err(crate::Error::invalid(format!("token {token} is not in the vocabulary of {}", self.vocabulary)));
         }
         let out = self.value(self.output);
         if !known[self.output.0 as usize] || out.rows != Rows::Outputs || out.width != self.vocabulary {
@@ -195,6 +236,10 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+fn looks_ahead(ops: &[Op]) -> bool {
+    ops.iter().any(|op| matches!(op, Op::Attention(a) if a.mask.looks_ahead()))
 }
 
 /// A plan and its weights, still in their files.

@@ -16,7 +16,12 @@ impl fmt::Display for Plan {
             }
         }
         let mut layer = None;
-        for (op, of) in self.ops.iter().zip(&self.op_layers) {
+        let encoder = self.encoder();
+        for (i, (op, of)) in self.ops.iter().zip(&self.op_layers).enumerate() {
+            if encoder > 0 && (i == 0 || i == encoder) {
+                writeln!(f, "{}", if i == 0 { "encoder" } else { "decoder" })?;
+                layer = None;
+            }
             if *of != layer {
                 layer = *of;
                 if let Some(l) = layer {

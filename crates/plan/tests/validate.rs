@@ -1,12 +1,12 @@
 //! What `Plan::validate` refuses: each case is a small valid plan with one thing wrong.
 
 use onebit_plan::{
-    Attention, Binary, Experts, Function, GatedDelta, Groups, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows, Score, Signs,
-    State, StateId, Value, ValueInfo, Weigh, WeightId, WeightInfo,
+    Answering, Attention, Binary, Experts, Function, GatedDelta, Groups, Kind, Mask, Op, Plan, Rope, RopeStyle, Rotation, Route, Rows,
+    Score, Signs, State, StateId, Value, ValueInfo, Weigh, WeightId, WeightInfo,
     ops::{
         ApplyRope, BlockLinear, CausalConv, ChosenLinear, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning,
-        Linear, Lookup, NgramEmbed, NgramHead, Pairwise, PositionScale, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid, Slice,
-        SparseAttention, Sum, Taps, Transpose, WeightedBinary, Wkv,
+        Linear, Lookup, NgramEmbed, NgramHead, Pairwise, PositionScale, Remember, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid,
+        Slice, SparseAttention, Sum, Taps, Transpose, WeightedBinary, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -29,6 +29,7 @@ impl Build {
             vocabulary: 6,
             context: 16,
             denoising: None,
+            answering: None,
         });
         let (weight, out) = (b.weight(&[6, 8]), b.value(8));
         b.op(Embed { weight, by: Lookup::Token, scale: 1.0, out });
@@ -565,6 +566,68 @@ fn order_and_rows() {
     let later = b.value_of(6, Rows::Outputs, Kind::Numbers);
     b.0.output = later;
     assert!(b.0.validate().is_err_and(|e| e.to_string().contains("does not end in logits")));
+}
+
+fn cache(b: &mut Build) -> StateId {
+    b.state(State::Kv { heads: 2, key: 4, value: 4, window: None })
+}
+
+/// An encoder of one op, and a decoder of one that attends to what it left; `change` makes it wrong.
+fn seq2seq(change: impl FnOnce(&mut Build, &mut Remember, &mut Attention)) -> String {
+    let mut b = Build::new();
+    b.0.answering = Some(Answering { start: vec![1], never: vec![2] });
+    let state = cache(&mut b);
+    let nothing = b.value(0);
+    let mut remember = Remember { k: X, v: X, state, out: nothing };
+    let (weight, q) = (b.weight(&[6, 8]), b.value(8));
+    let out = b.value(8);
+    let mut attention = Attention {
+        q,
+        kv: None,
+        state,
+        heads: 2,
+        kv_heads: 2,
+        key: 4,
+        value: 4,
+        scale: 1.0,
+        mask: Mask::Source,
+        groups: false,
+        softcap: None,
+        sinks: None,
+        alibi: None,
+        out,
+    };
+    change(&mut b, &mut remember, &mut attention);
+    b.op(remember);
+    b.op(Embed { weight, by: Lookup::Token, scale: 1.0, out: q });
+    b.op(Op::Attention(attention));
+    b.fault(out)
+}
+
+#[test]
+fn encoders_and_decoders() {
+    hold(&[
+        ("", seq2seq(|_, _, _| {})),
+        ("an encoder needs a decoder with tokens to begin with", seq2seq(|b, _, _| b.0.answering = None)),
+        (
+            "an encoder needs a decoder with tokens to begin with",
+            seq2seq(|b, _, _| b.0.answering = Some(Answering { start: vec![], never: vec![] })),
+        ),
+        ("token 6 is not in the vocabulary of 6", seq2seq(|b, _, _| b.0.answering = Some(Answering { start: vec![6], never: vec![] }))),
+        ("token 7 is not in the vocabulary of 6", seq2seq(|b, _, _| b.0.answering = Some(Answering { start: vec![1], never: vec![7] }))),
+        ("value 0 does not exist yet", seq2seq(|_, _, a| a.q = X)),
+        ("keys and values of the source come from the encoder", seq2seq(|b, _, a| (a.kv, a.state) = (Some([a.q; 2]), cache(b)))),
+        ("used by another op than attention to the source", seq2seq(|_, _, a| a.mask = Mask::Causal)),
+        ("used by another op than attention to the source", seq2seq(|_, _, a| a.kv = Some([a.q; 2]))),
+        ("the output is 8 wide, but should be 0", seq2seq(|b, r, _| r.out = b.value(8))),
+        ("k is 8 wide, but should be 12", seq2seq(|b, r, _| r.state = b.state(State::Kv { heads: 3, key: 4, value: 4, window: None }))),
+        ("the state is Fixed", seq2seq(|b, r, _| r.state = b.state(State::Fixed { shape: vec![8] }))),
+        ("no op before it has appended keys and values", seq2seq(|b, _, a| a.state = cache(b))),
+    ]);
+    // A decoder has nobody who leaves keys and values of a source.
+    let mut b = Build::new();
+    b.0.answering = Some(Answering { start: vec![1], never: vec![] });
+    assert!(b.fault(X).contains("an encoder needs a decoder"));
 }
 
 fn hold(cases: &[(&str, String)]) {

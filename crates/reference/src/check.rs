@@ -11,7 +11,7 @@
 //! ```
 
 use onebit_formats::{Checkpoint, Error};
-use onebit_plan::{ActivationKind, Batch, Device, DeviceError, Executable, KvType, Limits, Model, Span};
+use onebit_plan::{ActivationKind, Batch, Device, DeviceError, Executable, Inputs, KvType, Limits, Model, Span};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -56,6 +56,8 @@ pub struct Expected {
     pub greedy: Vec<u32>,
     /// By how much each of its tokens was ahead of the next best.
     pub margin: Vec<f32>,
+    /// Where the model has an encoder, what that reads before it makes the logits of the long prompt and of the short one.
+    pub sources: Option<[Vec<u32>; 2]>,
 }
 
 impl Expected {
@@ -72,6 +74,7 @@ impl Expected {
             long_logits: numbers("logits_long")?,
             greedy: ids("greedy")?,
             margin: numbers("greedy_margin")?,
+            sources: ids("source_long").ok().zip(ids("source_short").ok()).map(|(long, short)| [long, short]),
         })
     }
 
@@ -132,23 +135,37 @@ struct Sequence {
     pages: Vec<u32>,
     slot: u32,
     len: usize,
+    /// Tokens of the source that was read for it.
+    source: u32,
 }
 
 impl Sequence {
     fn new(limits: &Limits, slot: u32) -> Self {
         let pages = (0..limits.pages as u32).filter(|p| p % 2 == slot % 2).rev().collect();
-        Self { pages, slot, len: 0 }
+        Self { pages, slot, len: 0, source: 0 }
     }
+
+    fn span(&self, len: usize, outputs: usize) -> Span<'_> {
+        Span { len, start: self.len, pages: &self.pages, slot: self.slot, outputs }
+    }
+}
+
+/// Has the sources of sequences read, all in one batch.
+fn encode(exe: &mut dyn Executable, parts: &mut [(&mut Sequence, &[u32])]) -> Result<(), DeviceError> {
+    let tokens: Vec<u32> = parts.iter().flat_map(|(_, source)| source.iter().copied()).collect();
+    let spans: Vec<Span<'_>> = parts.iter().map(|(sequence, source)| sequence.span(source.len(), 0)).collect();
+    exe.encode(&Batch::text(&tokens, &spans))?;
+    parts.iter_mut().for_each(|(sequence, source)| sequence.source = source.len() as u32);
+    Ok(())
 }
 
 /// Appends tokens to sequences in one step; the logits of the last `outputs` of each, sequence by sequence.
 fn feed(exe: &mut dyn Executable, parts: &mut [(&mut Sequence, &[u32], usize)]) -> Result<Vec<f32>, DeviceError> {
     let tokens: Vec<u32> = parts.iter().flat_map(|(_, tokens, _)| tokens.iter().copied()).collect();
-    let spans: Vec<Span<'_>> = parts
-        .iter()
-        .map(|(s, tokens, outputs)| Span { len: tokens.len(), start: s.len, pages: &s.pages, slot: s.slot, outputs: *outputs })
-        .collect();
-    let logits = exe.step(&Batch::text(&tokens, &spans))?.to_vec();
+    let spans: Vec<Span<'_>> = parts.iter().map(|(s, tokens, outputs)| s.span(tokens.len(), *outputs)).collect();
+    let sources: Vec<u32> = parts.iter().map(|(s, ..)| s.source).filter(|tokens| *tokens > 0).collect();
+    let inputs = Inputs { sources: &sources, ..Inputs::default() };
+    let logits = exe.step(&Batch { inputs, ..Batch::text(&tokens, &spans) })?.to_vec();
     for (sequence, tokens, _) in parts {
         sequence.len += tokens.len();
     }
@@ -197,22 +214,37 @@ pub fn fixture(device: &dyn Device, model: Model, expected: &Expected, limits: &
     let exe = exe.as_mut();
     let mut record = Recorder { expected, vocabulary: exe.vocabulary(), whole: vec![], cases: vec![] };
     let (long, short) = (&expected.long[..], &expected.short[..]);
-    let first = || Sequence::new(limits, 0);
-    let second = || Sequence::new(limits, 1);
+    // A sequence in place 0 or 1, its source read: that of the long prompt or of the short one.
+    let read = |exe: &mut dyn Executable, place: u32, which: usize| {
+        let mut sequence = Sequence::new(limits, place);
+        if let Some(sources) = &expected.sources {
+            encode(exe, &mut [(&mut sequence, &sources[which])])?;
+        }
+        Ok::<_, DeviceError>(sequence)
+    };
+    let (of_long, of_short) = (0, 1);
 
-    record.add("whole", true, 0, &feed_chunks(exe, &mut first(), long, long.len())?);
-    record.add("whole, short", false, 0, &feed_chunks(exe, &mut second(), short, short.len())?);
+    let mut sequence = read(exe, 0, of_long)?;
+    record.add("whole", true, 0, &feed_chunks(exe, &mut sequence, long, long.len())?);
+    let mut sequence = read(exe, 1, of_short)?;
+    record.add("whole, short", false, 0, &feed_chunks(exe, &mut sequence, short, short.len())?);
     for chunk in [1, 3, 16] {
-        record.add(format!("chunks of {chunk}"), true, 0, &feed_chunks(exe, &mut first(), long, chunk)?);
+        let mut sequence = read(exe, 0, of_long)?;
+        record.add(format!("chunks of {chunk}"), true, 0, &feed_chunks(exe, &mut sequence, long, chunk)?);
     }
-    record.add("last logits only", true, long.len() - 2, &feed(exe, &mut [(&mut first(), long, 2)])?);
+    let mut sequence = read(exe, 0, of_long)?;
+    record.add("last logits only", true, long.len() - 2, &feed(exe, &mut [(&mut sequence, long, 2)])?);
 
-    let (logits, short_logits) = two_sequences(exe, [&mut first(), &mut second()], [long, short])?;
+    let (mut a, mut b) = (Sequence::new(limits, 0), Sequence::new(limits, 1));
+    if let Some([long, short]) = &expected.sources {
+        encode(exe, &mut [(&mut b, short), (&mut a, long)])?;
+    }
+    let (logits, short_logits) = two_sequences(exe, [&mut a, &mut b], [long, short])?;
     record.add("two sequences", true, 0, &logits);
     record.add("two sequences, short", false, 0, &short_logits);
 
     let (now, rest) = long.split_at(long.len() / 2);
-    let mut sequence = first();
+    let mut sequence = read(exe, 0, of_long)?;
     feed_chunks(exe, &mut sequence, now, 16)?;
     exe.copy_slots(&[(0, 2)]);
     feed_chunks(exe, &mut sequence, short, 2)?;
@@ -220,15 +252,16 @@ pub fn fixture(device: &dyn Device, model: Model, expected: &Expected, limits: &
     sequence.len = now.len();
     record.add("rolled back", true, now.len(), &feed_chunks(exe, &mut sequence, rest, 4)?);
 
-    let (mut sequence, mut fork) = (first(), second());
+    let (mut sequence, mut fork) = (read(exe, 0, of_long)?, Sequence::new(limits, 1));
     feed_chunks(exe, &mut sequence, now, 16)?;
     exe.copy_slots(&[(0, 1)]);
     exe.copy_pages(&sequence.pages.iter().copied().zip(fork.pages.iter().copied()).collect::<Vec<_>>());
-    fork.len = now.len();
+    (fork.len, fork.source) = (now.len(), sequence.source);
     let logits = feed(exe, &mut [(&mut sequence, short, 0), (&mut fork, rest, rest.len())])?;
     record.add("forked", true, now.len(), &logits);
 
-    let greedy = greedy(exe, &mut first(), expected)?;
+    let mut sequence = read(exe, 0, of_short)?;
+    let greedy = greedy(exe, &mut sequence, expected)?;
     Ok(Report { cases: record.cases, greedy })
 }
 

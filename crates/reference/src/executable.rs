@@ -3,8 +3,8 @@
 use crate::ops::{self, Choice, Past};
 use half::f16;
 use onebit_plan::{
-    AXES, Batch, BatchForm, Binary, Device, DeviceError, Executable, InputSums, KvType, Limits, Memory, Model, Op, Plan, Progress, Rows,
-    State, StateId, Value, WeightId,
+    AXES, Batch, BatchForm, Binary, Device, DeviceError, Executable, InputSums, KvType, Limits, Mask, Memory, Model, Op, Plan, Progress,
+    Rows, State, StateId, Value, WeightId,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -77,6 +77,8 @@ struct Row<'a> {
     position: usize,
     /// Tokens of its sequence, those of the step among them.
     end: usize,
+    /// Tokens of the source that its sequence answers to.
+    source: usize,
     axes: [i64; AXES],
     pages: &'a [u32],
     slot: usize,
@@ -142,6 +144,42 @@ impl Interpreter {
         self.slots[row.slot][state.0 as usize] = numbers;
     }
 
+    /// Runs a part of the ops on a batch that was checked.
+    fn walk(&mut self, part: Range<usize>, batch: &Batch<'_>) -> Vec<Held> {
+        let mut rows = Vec::with_capacity(batch.tokens.len());
+        for (number, span) in batch.spans.iter().enumerate() {
+            if span.start == 0 {
+                self.slots[span.slot as usize].iter_mut().for_each(|s| s.fill(0.0));
+            }
+            for i in 0..span.len {
+                let (index, position) = (rows.len(), span.start + i);
+                let axes = batch.inputs.axes.get(index).map_or([position as i64; AXES], |axes| axes.map(i64::from));
+                rows.push(Row {
+                    index,
+                    token: batch.tokens[index],
+                    position,
+                    end: span.start + span.len,
+                    source: batch.inputs.source(number),
+                    axes,
+                    pages: span.pages,
+                    slot: span.slot as usize,
+                });
+            }
+        }
+        let mut held = vec![Held::Nothing; self.plan.values.len()];
+        let ops = std::mem::take(&mut self.plan.ops);
+        for (i, op) in ops.iter().enumerate().take(part.end).skip(part.start) {
+            held[op.output().0 as usize] = self.run(op, &held, &rows, batch);
+            for v in op.inputs() {
+                if self.last_use[v.0 as usize] == i {
+                    held[v.0 as usize] = Held::Nothing;
+                }
+            }
+        }
+        self.plan.ops = ops;
+        held
+    }
+
     /// The rows of an op's output.
     fn run(&mut self, op: &Op, held: &[Held], rows: &[Row<'_>], batch: &Batch<'_>) -> Held {
         let of = |v: Value| match &held[v.0 as usize] {
@@ -181,7 +219,8 @@ impl Interpreter {
                 for (i, row) in rows.iter().enumerate() {
                     let past = Cache { of: self, row, state: a.state, keys: a.kv_heads * a.key };
                     let group = if a.groups { batch.inputs.group(i) } else { None };
-                    let seen = a.mask.seen_with(row.position, row.end, group);
+                    let end = if a.mask == Mask::Source { row.source } else { row.end };
+                    let seen = a.mask.seen_with(row.position, end, group);
                     out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, seen));
                 }
                 out
@@ -331,6 +370,10 @@ impl Interpreter {
                 inner.iter().for_each(|(expert, h)| self.see(e.down, *expert, h));
                 out
             }
+            Op::Remember(r) => {
+                rows.iter().enumerate().for_each(|(i, row)| self.append(r.state, row, &of(r.k)[i], &of(r.v)[i]));
+                vec![vec![]; rows.len()]
+            }
             Op::Sinusoid(s) => rows.iter().map(|r| ops::sinusoid(&s.frequencies, r.position + s.offset)).collect(),
             Op::Select(s) => {
                 let mut out = vec![];
@@ -383,38 +426,16 @@ impl Executable for Interpreter {
         self.form.given
     }
 
+    fn encode(&mut self, sources: &Batch<'_>) -> Result<(), DeviceError> {
+        let form = self.plan.source_form().ok_or_else(|| DeviceError::Batch("the model reads no sources: it has no encoder".into()))?;
+        sources.check(&self.limits, &form)?;
+        self.walk(0..self.plan.encoder(), sources);
+        Ok(())
+    }
+
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
         batch.check(&self.limits, &self.form)?;
-        let mut rows = Vec::with_capacity(batch.tokens.len());
-        for span in batch.spans {
-            if span.start == 0 {
-                self.slots[span.slot as usize].iter_mut().for_each(|s| s.fill(0.0));
-            }
-            for i in 0..span.len {
-                let (index, position) = (rows.len(), span.start + i);
-                let axes = batch.inputs.axes.get(index).map_or([position as i64; AXES], |axes| axes.map(i64::from));
-                rows.push(Row {
-                    index,
-                    token: batch.tokens[index],
-                    position,
-                    end: span.start + span.len,
-                    axes,
-                    pages: span.pages,
-                    slot: span.slot as usize,
-                });
-            }
-        }
-        let mut held = vec![Held::Nothing; self.plan.values.len()];
-        let ops = std::mem::take(&mut self.plan.ops);
-        for (i, op) in ops.iter().enumerate() {
-            held[op.output().0 as usize] = self.run(op, &held, &rows, batch);
-            for v in op.inputs() {
-                if self.last_use[v.0 as usize] == i {
-                    held[v.0 as usize] = Held::Nothing;
-                }
-            }
-        }
-        self.plan.ops = ops;
+        let held = self.walk(self.plan.encoder()..self.plan.ops.len(), batch);
         self.logits.clear();
         if let Held::Numbers(rows) = &held[self.plan.output.0 as usize] {
             debug_assert_eq!(self.plan.value(self.plan.output).rows, Rows::Outputs);

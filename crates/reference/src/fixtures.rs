@@ -133,6 +133,14 @@ macro_rules! fixtures {
             arctic: gguf,
             jetmoe: hub_only,
             modernbert_decoder: hub_only,
+            bart: hub_only,
+            mbart: hub_only,
+            plbart: hub_only,
+            pegasus: hub_only,
+            marian: hub_only,
+            m2m_100: hub_only,
+            blenderbot: hub_only,
+            blenderbot_small: hub_only,
         }
     };
 }

@@ -132,6 +132,10 @@ fn refused(error: SubmitError, source: &str) -> ApiError {
             );
             ApiError::too_large(message).of(source).coded("context_length_exceeded")
         }
+        SubmitError::SourceTooLong { prompt, limit } => {
+            let message = format!("This model reads at most {limit} tokens. However, your {source} resulted in {prompt} tokens.");
+            ApiError::too_large(message).of(source).coded("context_length_exceeded")
+        }
         SubmitError::EmptyPrompt => ApiError::invalid(source, format!("`{source}` has no tokens: there is nothing to go on from")),
         SubmitError::Invalid { param: "prompt", message } => ApiError::invalid(source, format!("Invalid value for `{source}`: {message}")),
         SubmitError::Invalid { param, message } => ApiError::invalid(param, format!("Invalid value for `{param}`: {message}")),

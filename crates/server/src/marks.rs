@@ -72,19 +72,28 @@ impl Marks {
 #[derive(Debug, PartialEq)]
 pub(crate) struct AllBarriersUsed;
 
-/// A prompt that a template made.
+/// A prompt that a template made, or a plain text.
 pub(crate) struct Rendered {
     text: String,
     barrier: Option<char>,
+    plain: bool,
 }
 
 impl Rendered {
     pub(crate) fn new(text: String, barrier: Option<char>) -> Self {
-        Self { text, barrier }
+        Self { text, barrier, plain: false }
+    }
+
+    /// A text that no template has seen: the vocabulary puts its own tokens around it.
+    pub(crate) fn plain(text: String) -> Self {
+        Self { text, barrier: None, plain: true }
     }
 
     /// Its tokens. Special tokens are read where the template wrote them.
     pub(crate) fn tokens(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        if self.plain {
+            return tokenizer.encode(&self.text, Encode { add_special: true, parse_special: false });
+        }
         let encode = |piece: &str| tokenizer.encode(piece, Encode { add_special: false, parse_special: true });
         match self.barrier {
             None => encode(&self.text),

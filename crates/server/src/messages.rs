@@ -19,6 +19,9 @@ pub(crate) struct Prompt {
 /// Takes the fields that make the prompt, and renders it.
 pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Result<Prompt, ApiError> {
     let messages = fields.value("messages").ok_or_else(|| ApiError::invalid("messages", "`messages` is missing"))?;
+    if model.template.is_none() && model.engine.config().answering.is_some() {
+        return plain(fields, messages, limits);
+    }
     let template = model.template.as_ref().ok_or_else(|| {
         ApiError::unsupported("messages", "The model has no chat template, so it cannot chat; /v1/completions takes a bare prompt")
     })?;
@@ -44,6 +47,15 @@ pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Res
         other => ApiError::internal(other),
     })?;
     Ok(Prompt { rendered: Rendered::new(text, barrier), tools })
+}
+
+/// The texts of all messages, a line break between them: what a model that answers to a source reads, where no template says otherwise.
+fn plain(fields: &mut Fields, messages: Value, limits: &Limits) -> Result<Prompt, ApiError> {
+    tools::take(fields, limits, false)?;
+    options(fields, "")?;
+    let messages = check(messages, limits, Known { developer: false, tools: false })?;
+    let texts: Vec<&str> = messages.as_array().into_iter().flatten().filter_map(|message| message["content"].as_str()).collect();
+    Ok(Prompt { rendered: Rendered::plain(texts.join("\n")), tools: None })
 }
 
 fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {

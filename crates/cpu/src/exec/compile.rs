@@ -127,6 +127,8 @@ pub(crate) struct Parts<'a> {
 /// What a plan was made into.
 pub(crate) struct Compiled {
     pub(crate) stages: Vec<Work>,
+    /// Those that read a source, where there is an encoder.
+    pub(crate) reading: Vec<Work>,
     /// Where the logits are.
     pub(crate) output: RowsOf,
     /// Of all products, where they are watched.
@@ -156,6 +158,8 @@ pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<Compiled, Devi
         watched: vec![],
         parts,
     };
+    let mut reading = vec![];
+    let last = nodes.iter().rposition(|node| matches!(node, Node::Op(Op::Remember(_))));
     for (i, node) in nodes.iter().enumerate() {
         match node {
             Node::Op(op) => compiler.op(op)?,
@@ -164,9 +168,12 @@ pub(crate) fn compile(parts: Parts<'_>, nodes: &[Node]) -> Result<Compiled, Devi
                 compiler.group(group, next)?;
             }
         }
+        if last == Some(i) {
+            reading = compiler.end_part();
+        }
     }
     let output = output.ok_or_else(|| DeviceError::Failed("nothing makes the logits".into()))?;
-    Ok(Compiled { stages: compiler.stages, output, watched: compiler.watched })
+    Ok(Compiled { stages: compiler.stages, reading, output, watched: compiler.watched })
 }
 
 /// The largest sizes among the attention ops.
@@ -238,6 +245,12 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
+    /// The stages so far, which others will not follow in the same step: what they filled is not there for those.
+    fn end_part(&mut self) -> Vec<Work> {
+        self.tables.clear();
+        self.filled.clear();
+        std::mem::take(&mut self.stages)
+    }
     fn value(&self, v: Value) -> Result<RowsOf, DeviceError> {
         self.values[v.0 as usize].clone().ok_or_else(|| DeviceError::Failed(format!("nothing makes value {}", v.0)))
     }
@@ -282,6 +295,7 @@ impl Compiler<'_> {
             Op::L2Norm(n) => self.row_op(op, inputs, L2 { dim: n.dim, eps: n.eps, isa }),
             Op::ApplyRope(r) => self.rope(op, inputs, r),
             Op::Attention(a) => self.attend(a),
+            Op::Remember(r) => self.remember(r, inputs),
             Op::GatedDelta(d) => {
                 let Some(state) = self.parts.states.fixed(d.state).cloned() else { return Err(wrong_state(op)) };
                 let [q, k, v, decay, beta] = [d.q, d.k, d.v, d.decay, d.beta].map(|v| self.value(v));
@@ -513,6 +527,16 @@ impl Compiler<'_> {
     fn append<C: Cell>(&mut self, cache: &Arc<Cache<C>>, inputs: Vec<RowsOf>) {
         let append = Box::new(Append { cache: cache.clone(), isa: self.parts.isa });
         self.row(Rows::Tokens, RowStep { name: "append", op: append, inputs, out: None });
+    }
+
+    fn remember(&mut self, r: &ops::Remember, inputs: Vec<RowsOf>) -> Result<(), DeviceError> {
+        let states = self.parts.states;
+        match states.kv(r.state) {
+            Some(Kv::Half(cache)) => self.append(cache, inputs),
+            Some(Kv::Full(cache)) => self.append(cache, inputs),
+            None => return Err(wrong_state(&Op::Remember(r.clone()))),
+        }
+        Ok(())
     }
 
     fn attend(&mut self, a: &Attention) -> Result<(), DeviceError> {

@@ -52,7 +52,11 @@ pub(crate) struct CpuExecutable {
     host: Host,
     limits: Limits,
     form: BatchForm,
+    /// What batches of sources are like, where there is an encoder.
+    source_form: Option<BatchForm>,
     stages: Vec<Work>,
+    /// Those that read sources.
+    reading: Vec<Work>,
     table: Arc<Table>,
     output: RowsOf,
     watched: Vec<Arc<Sums>>,
@@ -68,26 +72,18 @@ pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dy
     let weights = Weights::load(model, &nodes, limits.activations, host.isa, &host.pool, progress)?;
     let threads = host.pool.threads();
     let parts = Parts { plan: &plan, limits, weights, states: &states, isa: host.isa, threads, watch: host.watch };
-    let Compiled { stages, output, watched } = compile(parts, &nodes)?;
-    let table = host.profile.table(stages.iter().map(Work::name).collect());
+    let Compiled { stages, reading, output, watched } = compile(parts, &nodes)?;
+    let table = host.profile.table(reading.iter().chain(&stages).map(Work::name).collect());
     let buffers = StepBuffers::new(limits.batch, limits.outputs);
-    let (host, limits, form) = (host.clone(), limits.clone(), plan.batch_form());
-    Ok(CpuExecutable { host, limits, form, stages, table, output, watched, states, buffers })
+    let (host, limits, form, source_form) = (host.clone(), limits.clone(), plan.batch_form(), plan.source_form());
+    Ok(CpuExecutable { host, limits, form, source_form, stages, reading, table, output, watched, states, buffers })
 }
 
-impl Executable for CpuExecutable {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-    fn vocabulary(&self) -> usize {
-        self.form.vocabulary
-    }
-    fn given(&self) -> usize {
-        self.form.given
-    }
-    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, &self.form)?;
-        let Self { host, stages, table, buffers, .. } = self;
+impl CpuExecutable {
+    /// Runs the stages of a step, or those that read sources, on a batch that was checked; gives the number of rows of output.
+    fn walk(&mut self, batch: &Batch<'_>, reads: bool) -> usize {
+        let Self { host, stages, reading, table, buffers, .. } = self;
+        let (stages, first) = if reads { (reading, 0) } else { (stages, reading.len()) };
         let view = buffers.view(batch);
         for stage in stages.iter() {
             if let Work::Together(_, op) = stage {
@@ -109,16 +105,39 @@ impl Executable for CpuExecutable {
                     }
                     Work::Together(_, op) => op.run(&view, &worker),
                 }
-                clock.worked(i, || stage.effort(&view));
+                clock.worked(first + i, || stage.effort(&view));
                 if i + 1 < stages.len() {
                     worker.barrier();
                 }
-                clock.passed(i);
+                clock.passed(first + i);
             }
         });
-        let outputs = view.count(Rows::Outputs);
+        view.count(Rows::Outputs)
+    }
+}
+
+impl Executable for CpuExecutable {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn vocabulary(&self) -> usize {
+        self.form.vocabulary
+    }
+    fn given(&self) -> usize {
+        self.form.given
+    }
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
+        batch.check(&self.limits, &self.form)?;
+        let outputs = self.walk(batch, false);
         // SAFETY: all threads are done, and the reference borrows `self`, so that no step runs while it lives.
         Ok(unsafe { self.output.first(outputs) })
+    }
+    fn encode(&mut self, sources: &Batch<'_>) -> Result<(), DeviceError> {
+        let form = self.source_form.as_ref();
+        let form = form.ok_or_else(|| DeviceError::Batch("the model reads no sources: it has no encoder".into()))?;
+        sources.check(&self.limits, form)?;
+        self.walk(sources, true);
+        Ok(())
     }
     fn input_sums(&self) -> Vec<InputSums> {
         // SAFETY: a step borrows `self` mutably, so that none runs.

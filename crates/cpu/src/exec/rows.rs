@@ -207,6 +207,7 @@ mod tests {
             vocabulary: 64,
             context: 1,
             denoising: None,
+            answering: None,
         };
         let v = |i: &[u32]| i.iter().map(|i| Value(*i)).collect::<Vec<_>>();
         // 0 -> 1 -> 2 (from 0 and 1) -> 3 -> 4 (from 2 and 3) -> 5

@@ -54,11 +54,18 @@ impl Resolve for Drawn<'_> {
 
 /// A model whose stream of `width` numbers goes through `body` once.
 pub(crate) fn model(width: usize, biases: &[&str], body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome<Model> {
+    whole_model(biases, |g| {
+        let x = g.embed("token_embd", width, 1.5);
+        body(g, x)
+    })
+}
+
+/// A model whose stream before the last norm `build` makes.
+pub(crate) fn whole_model(biases: &[&str], build: impl Fn(&mut Graph<'_>) -> Value) -> Outcome<Model> {
     let folder = tempfile::tempdir()?;
     let weights = Drawn { folder: folder.path(), biases, made: RefCell::default() };
     let mut g = Graph::new("made", VOCABULARY, 4096, &weights);
-    let x = g.embed("token_embd", width, 1.5);
-    let x = body(&mut g, x);
+    let x = build(&mut g);
     let x = g.select(x);
     let x = g.rms_norm(x, "output_norm", 1e-5);
     let logits = g.head(x);
@@ -89,5 +96,5 @@ pub(crate) fn expected(model: &Model, long: usize, short: usize, limits: &Limits
     let (long, short) = (tokens("long", long), tokens("short", short));
     let logits = |tokens: &[u32]| run(&Reference, model, tokens, limits.batch, limits);
     let (long_logits, short_logits) = (logits(&long)?, logits(&short)?);
-    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![] })
+    Ok(Expected { short, short_logits, long, long_logits, greedy: vec![], margin: vec![], sources: None })
 }

@@ -10,4 +10,5 @@ mod images;
 mod limits;
 mod output;
 mod schedule;
+mod sources;
 mod toy;

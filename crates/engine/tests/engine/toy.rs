@@ -175,9 +175,13 @@ impl World {
 pub(crate) struct Toy {
     /// Without fixed states: slots mean nothing, and the hash is that of the pages.
     pub(crate) plain: bool,
+    /// Sequences answer to sources, which are read first.
+    pub(crate) reads: bool,
     limits: Limits,
     world: Arc<World>,
     pages: Vec<Vec<Option<u32>>>,
+    /// By page, too.
+    sources: Vec<Vec<Option<u32>>>,
     slots: Vec<u64>,
     logits: Vec<f32>,
 }
@@ -192,7 +196,19 @@ impl Toy {
         let pages = vec![vec![None; limits.page]; limits.pages];
         // Slots hold rubbish until a sequence begins.
         let slots = (0..limits.slots as u64).map(|i| mix(i + 77)).collect();
-        (Box::new(Self { plain: false, limits, world: world.clone(), pages, slots, logits: Vec::new() }), world)
+        (
+            Box::new(Self {
+                plain: false,
+                reads: false,
+                limits,
+                world: world.clone(),
+                sources: pages.clone(),
+                pages,
+                slots,
+                logits: Vec::new(),
+            }),
+            world,
+        )
     }
 
     /// The tokens in pages, and the hash in a slot.
@@ -200,6 +216,30 @@ impl Toy {
         let page = self.limits.page;
         let tokens = (0..len).map(|i| self.pages[pages[i / page] as usize][i % page]).collect();
         (tokens, self.slots[slot as usize])
+    }
+
+    /// The hash of a source in pages.
+    pub(crate) fn source(&self, pages: &[u32], len: usize) -> Option<u64> {
+        let page = self.limits.page;
+        (0..len).map(|i| self.sources[pages[i / page] as usize][i % page]).try_fold(0, |h, t| t.map(|t| fold(h, t)))
+    }
+
+    fn form(&self) -> BatchForm {
+        BatchForm { given: GIVEN, source: self.reads, ..BatchForm::text(WIDTH) }
+    }
+
+    /// Notes a step that may begin now.
+    fn begin(&self, batch: &Batch<'_>, form: &BatchForm) {
+        self.world.with(|c| c.steps.push(batch.spans.iter().map(|s| (s.start, s.len, s.outputs)).collect()));
+        self.world.wait_for(|c| c.permits != Some(0));
+        let delay = self.world.with(|c| {
+            c.permits = c.permits.map(|n| n - 1);
+            c.delay
+        });
+        std::thread::sleep(delay);
+        if let Err(error) = batch.check(&self.limits, form) {
+            self.world.with(|c| c.wrong.push(error.to_string()));
+        }
     }
 
     fn fault(&self, tokens: &[u32]) -> Result<(), DeviceError> {
@@ -233,25 +273,30 @@ impl Executable for Toy {
         GIVEN
     }
 
-    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        self.world.with(|c| c.steps.push(batch.spans.iter().map(|s| (s.start, s.len, s.outputs)).collect()));
-        self.world.wait_for(|c| c.permits != Some(0));
-        let delay = self.world.with(|c| {
-            c.permits = c.permits.map(|n| n - 1);
-            c.delay
-        });
-        std::thread::sleep(delay);
-        let mut wrong = Vec::new();
-        if let Err(error) = batch.check(&self.limits, &BatchForm { given: GIVEN, ..BatchForm::text(WIDTH) }) {
-            wrong.push(error.to_string());
+    fn encode(&mut self, sources: &Batch<'_>) -> Result<(), DeviceError> {
+        assert!(self.reads, "there is no encoder");
+        self.begin(sources, &BatchForm { whole: true, ..BatchForm::text(WIDTH) });
+        let (page, mut at) = (self.limits.page, 0);
+        for span in sources.spans {
+            for i in 0..span.len {
+                self.sources[span.pages[i / page] as usize][i % page] = Some(sources.tokens[at + i]);
+            }
+            at += span.len;
         }
+        self.fault(sources.tokens)
+    }
+
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
+        self.begin(batch, &self.form());
+        let mut wrong = Vec::new();
         self.logits.clear();
         let page = self.limits.page;
         let mut written = Vec::new();
         let mut at = 0;
-        for span in batch.spans {
+        for (index, span) in batch.spans.iter().enumerate() {
             let (before, slot) = self.read(span.pages, span.start, span.slot);
-            let paged = before.iter().try_fold(0, |h, t| t.map(|t| fold(h, t)));
+            let source = self.source(span.pages, batch.inputs.source(index));
+            let paged = source.and_then(|source| before.iter().try_fold(source, |h, t| t.map(|t| fold(h, t))));
             let hash = if span.start == 0 || self.plain { paged.unwrap_or(0) } else { slot };
             if paged != Some(hash) {
                 wrong.push(format!("pages {:?} hold {before:?}, which is not what slot {} has seen", span.pages, span.slot));
@@ -296,6 +341,7 @@ impl Executable for Toy {
     fn copy_pages(&mut self, pairs: &[(u32, u32)]) {
         for (from, to) in pairs {
             self.pages[*to as usize] = self.pages[*from as usize].clone();
+            self.sources[*to as usize] = self.sources[*from as usize].clone();
         }
     }
 }

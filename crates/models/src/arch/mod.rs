@@ -8,6 +8,7 @@ mod baichuan;
 mod bailing;
 mod bailing_hybrid;
 mod bamba;
+mod bart;
 pub(crate) mod bitnet;
 mod blocks;
 mod bloom;
@@ -81,6 +82,7 @@ mod qwen4_exp;
 mod recurrent_gemma;
 mod rwkv;
 mod seed_oss;
+mod seq2seq;
 mod stablelm;
 mod starcoder2;
 pub(crate) mod variants;
@@ -226,6 +228,13 @@ static ALL: &[&Arch] = &[
     &arctic::ARCTIC,
     &jetmoe::JETMOE,
     &modernbert::MODERNBERT_DECODER,
+    &bart::BART,
+    &bart::MBART,
+    &bart::MARIAN,
+    &bart::PEGASUS,
+    &bart::M2M_100,
+    &bart::BLENDERBOT,
+    &bart::BLENDERBOT_SMALL,
 ];
 
 /// All architectures.

@@ -74,6 +74,13 @@ fn opt(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     Ok(g.head(x))
 }
 
+/// Half of `width` frequencies, at least two, from 1 down to 1/10000, both ends among them; in f32 as the reference code has it.
+pub(crate) fn even_sines(width: usize) -> Vec<f32> {
+    let half = width / 2;
+    let step = (10_000f64.ln() / (half - 1) as f64) as f32;
+    (0..half).map(|i| (-(i as f32) * step).exp()).collect()
+}
+
 fn xglm(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::with_norm(s, Norm::Layer, 1e-5)?;
     let heads = Heads { biased: true, ..Heads::read(s, c.width)? };
@@ -83,12 +90,8 @@ fn xglm(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     if c.width < 4 || !c.width.is_multiple_of(2) {
         return Err(s.wrong("d_model", "", format!("is {}; sines and cosines need an even number from 4 on", c.width)));
     }
-    // From 1 down to 1/10000, both ends among them, in f32 as the reference code has it.
-    let half = c.width / 2;
-    let step = (10_000f64.ln() / (half - 1) as f64) as f32;
-    let frequencies = (0..half).map(|i| (-(i as f32) * step).exp()).collect();
     let x = g.embed("token_embd", c.width, scale);
-    let positions = g.sinusoid(frequencies, FIRST_POSITION);
+    let positions = g.sinusoid(even_sines(c.width), FIRST_POSITION);
     let x = g.add(x, positions);
     Ok(c.build_on(g, x, |g, _, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, Mask::Causal, |_, q, _| q));

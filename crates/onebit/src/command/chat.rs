@@ -1,6 +1,6 @@
 use crate::{
     Loudness,
-    command::sampling::{DiffusionArgs, SamplingArgs},
+    command::sampling::{AnswerArgs, DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs, Loaded},
     speed,
@@ -33,6 +33,8 @@ pub(crate) struct Chat {
     #[command(flatten)]
     diffusion: DiffusionArgs,
     #[command(flatten)]
+    answer: AnswerArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -46,7 +48,7 @@ const HISTORY: usize = 1000;
 impl Chat {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
-        if loaded.template.is_none() {
+        if loaded.template.is_none() && loaded.plan.answering.is_none() {
             return Err(Usage(format!("{} has no chat template; `1bit run --raw` continues text", loaded.name)).into());
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -58,6 +60,7 @@ impl Chat {
             messages: vec![],
             sampling: self.sampling.clone(),
             diffusion: self.diffusion.clone(),
+            answer: self.answer.clone(),
             last: None,
         };
         talk.restart();
@@ -109,6 +112,7 @@ struct Conversation {
     messages: Vec<Value>,
     sampling: SamplingArgs,
     diffusion: DiffusionArgs,
+    answer: AnswerArgs,
     last: Option<String>,
 }
 
@@ -157,12 +161,21 @@ impl Conversation {
     }
 
     fn answer(&mut self) -> anyhow::Result<()> {
-        let Some(template) = &self.loaded.template else { return Ok(()) };
         let tokenizer = self.loaded.engine.tokenizer();
-        let text = template.render(&Value::Array(self.messages.clone()), &Render { add_generation_prompt: true, ..Render::default() })?;
-        let prompt = tokenizer.encode(&text, Encode { add_special: false, parse_special: true });
+        let prompt = match &self.loaded.template {
+            Some(template) => {
+                let messages = Value::Array(self.messages.clone());
+                let text = template.render(&messages, &Render { add_generation_prompt: true, ..Render::default() })?;
+                tokenizer.encode(&text, Encode { add_special: false, parse_special: true })
+            }
+            None => {
+                let texts: Vec<&str> = self.messages.iter().filter_map(|message| message["content"].as_str()).collect();
+                tokenizer.encode(&texts.join("\n"), Encode { add_special: true, parse_special: false })
+            }
+        };
         let mut stream = self.loaded.engine.submit(Request {
             prompt,
+            answer_start: self.answer.tokens(tokenizer),
             sampling: self.sampling.to_sampling(),
             diffusion: self.diffusion.to_diffusion(),
             ..Request::default()

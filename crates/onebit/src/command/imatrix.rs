@@ -66,7 +66,7 @@ impl Imatrix {
             let what = format!("{} has {} tokens: too few for a window of {window}; lower --ctx-size", self.text.display(), tokens.len());
             return Err(Usage(what).into());
         }
-        let model = open::model(&checkpoint, &self.device, loudness)?;
+        let model = open::decoder(&checkpoint, &self.device, loudness, "an importance matrix")?;
         let names = names(&checkpoint, &model, self.process_output);
         let outputs = if self.process_output { STEP } else { 1 };
         let limits = Limits { batch: STEP, slots: 1, outputs, ..open::limits(&model.plan, window, 1, outputs, &self.device) };

@@ -187,7 +187,7 @@ struct Reader {
 
 impl Reader {
     fn open(checkpoint: &Checkpoint, window: usize, device: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Self> {
-        let mut model = open::model(checkpoint, device, loudness)?;
+        let mut model = open::decoder(checkpoint, device, loudness, "perplexity")?;
         model.plan.fit_context(window);
         let vocabulary = model.plan.vocabulary;
         let limits = Limits { batch: STEP, slots: 1, ..open::limits(&model.plan, window, 1, STEP, device) };

@@ -1,7 +1,7 @@
 use crate::{
     Loudness,
     command::form::FormArgs,
-    command::sampling::{DiffusionArgs, SamplingArgs},
+    command::sampling::{AnswerArgs, DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs},
     speed,
@@ -44,6 +44,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     diffusion: DiffusionArgs,
     #[command(flatten)]
+    answer: AnswerArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -77,6 +79,7 @@ impl Run {
         };
         let request = Request {
             prompt: ids,
+            answer_start: self.answer.tokens(tokenizer),
             max_tokens: self.max_tokens,
             sampling: self.sampling.to_sampling(),
             stop: self.stop.clone(),

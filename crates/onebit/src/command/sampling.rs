@@ -1,4 +1,5 @@
 use onebit_engine::{Diffusion, Remasking, Sampling};
+use onebit_text::{Encode, Tokenizer};
 
 /// How tokens are chosen; shared by `run` and `chat`.
 #[derive(clap::Args, Clone)]
@@ -54,6 +55,22 @@ pub(crate) struct DiffusionArgs {
     /// The last time, where the answer is made by times
     #[arg(long, default_value_t = Diffusion::default().eps, value_name = "T")]
     eps: f32,
+}
+
+/// How an answer begins; shared by `run` and `chat`.
+#[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Encoder and decoder (T5, BART)")]
+pub(crate) struct AnswerArgs {
+    /// Begin the answer with this text or special token: the language, for models that translate into several [default: as the model has it]
+    #[arg(long, value_name = "TEXT")]
+    answer_start: Option<String>,
+}
+
+impl AnswerArgs {
+    pub(crate) fn tokens(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        let encode = |text: &String| tokenizer.encode(text, Encode { add_special: false, parse_special: true });
+        self.answer_start.as_ref().map(encode).unwrap_or_default()
+    }
 }
 
 fn remasking(name: &str) -> Result<Remasking, String> {

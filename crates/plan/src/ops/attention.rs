@@ -14,13 +14,15 @@ pub enum Mask {
     Chunked(usize),
     /// All of the sequence, which therefore has to be in one step.
     Full,
+    /// All of the source, whose keys and values an encoder has left ([`Remember`](crate::ops::Remember)).
+    Source,
 }
 
 impl Mask {
     /// Tokens back that a query looks at most, where it does not look at all.
     pub fn window(self) -> Option<usize> {
         match self {
-            Self::Causal | Self::Full => None,
+            Self::Causal | Self::Full | Self::Source => None,
             Self::Window(n) | Self::Chunked(n) => Some(n),
         }
     }
@@ -28,13 +30,13 @@ impl Mask {
     pub fn looks_ahead(self) -> bool {
         matches!(self, Self::Full)
     }
-    /// Positions that the query at `position` sees of a sequence that ends before `end`.
+    /// Positions that the query at `position` sees of a sequence, or of a source, that ends before `end`.
     pub fn seen(self, position: usize, end: usize) -> Range<usize> {
         match self {
             Self::Causal => 0..position + 1,
             Self::Window(n) => (position + 1).saturating_sub(n)..position + 1,
             Self::Chunked(n) => position - position % n..position + 1,
-            Self::Full => 0..end,
+            Self::Full | Self::Source => 0..end,
         }
     }
     /// The same with all positions of the query's group, which holds its own.
@@ -55,7 +57,7 @@ pub struct Attention {
     pub q: Value,
     /// Keys, `kv_heads * key`, and values, `kv_heads * value`; none where an earlier op has appended them to the same state.
     pub kv: Option<[Value; 2]>,
-    /// The cache, a [`State::Kv`].
+    /// The cache, a [`State::Kv`]; of the sequence, or of its source where the mask says so.
     pub state: StateId,
     /// Query heads.
     pub heads: usize,
@@ -105,10 +107,17 @@ impl Operator for Attention {
             c.expect("k", c.width(k), self.kv_heads * self.key)?;
             c.expect("v", c.width(v), self.kv_heads * self.value)?;
         } else {
-            let appends = |op: &Op| matches!(op, Op::Attention(a) if a.state == self.state && a.kv.is_some());
+            let appends = |op: &Op| match op {
+                Op::Attention(a) => a.state == self.state && a.kv.is_some(),
+                Op::Remember(r) => r.state == self.state,
+                _ => false,
+            };
             if !c.plan.ops.iter().take_while(|op| op.output() != self.out).any(appends) {
                 return c.fail("no op before it has appended keys and values");
             }
+        }
+        if self.kv.is_some() && self.mask == Mask::Source {
+            return c.fail("keys and values of the source come from the encoder");
         }
         c.expect("the output", c.out(), self.heads * self.value)?;
         c.shape(self.sinks, &[self.heads])?;

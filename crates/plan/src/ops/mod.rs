@@ -25,6 +25,7 @@ mod linear;
 mod ngram_embed;
 mod pairwise;
 mod position_scale;
+mod remember;
 mod rg_lru;
 mod rms_norm;
 mod rope;
@@ -63,6 +64,7 @@ pub use linear::Linear;
 pub use ngram_embed::{NgramEmbed, NgramHead};
 pub use pairwise::{Binary, Pairwise};
 pub use position_scale::PositionScale;
+pub use remember::Remember;
 pub use rg_lru::RgLru;
 pub use rms_norm::RmsNorm;
 pub use rope::ApplyRope;
@@ -153,7 +155,7 @@ macro_rules! ops {
 ops! {
     Embed Sinusoid Linear BlockLinear ChosenLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
-    NgramEmbed Index SparseAttention Sum Given
+    NgramEmbed Index SparseAttention Sum Given Remember
 }
 
 impl Op {
@@ -176,6 +178,11 @@ impl Op {
     /// See [`Operator::state`].
     pub fn state(&self) -> Option<StateId> {
         self.operator().state()
+    }
+
+    /// Whether it attends to the source.
+    pub(crate) fn reads_source(&self) -> bool {
+        matches!(self, Self::Attention(a) if a.mask == Mask::Source)
     }
 
     /// Checks the op against the plan's shapes; `known` tells which values exist before it.

@@ -1,6 +1,6 @@
 //! `POST /v1/chat/completions`: answers a chat.
 
-use super::prepare;
+use super::{prepare, prompt};
 use crate::answer::{self, ChatLogprob, Head, Timings, Usage};
 use crate::error::{ApiError, call_id};
 use crate::forms;
@@ -51,6 +51,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
         params::request(&mut fields, &["max_completion_tokens", "max_tokens", "n_predict"], 1, &model.sampling, limits, None)?;
     let n = params::choices(&mut fields, 1, limits)?;
     request.logprobs = logprobs(&mut fields, limits.top_logprobs)?;
+    request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
     refuse_unsupported(&mut fields)?;
     let split = reasoning_format(&mut fields)?;
     let form = forms::take(&mut fields, limits)?;

@@ -43,6 +43,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let stream = fields.boolean("stream")?.unwrap_or(false);
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
     let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;
+    request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
     request.grammar = forms::take(&mut fields, limits)?.map(|form| form.compile(model, Opening::default(), limits)).transpose()?;
     let return_tokens = fields.boolean("return_tokens")?.unwrap_or(false);
     fields.only("response_fields", |v| v.as_array().is_some_and(Vec::is_empty), "all fields are answered")?;

@@ -63,6 +63,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
         limits,
         Some(DEFAULT_LENGTH),
     )?;
+    base.answer_start = prompt::answer_start(&mut fields, tokenizer)?;
     let echo = fields.boolean("echo")?.unwrap_or(false);
     base.logprobs = fields.integer("logprobs", 0..=limits.top_logprobs as i64)?.map(|n| n as usize);
     base.prompt_logprobs = base.logprobs.filter(|_| echo);

@@ -1,7 +1,7 @@
 //! Prompts that are given as text or as token ids.
 
 use crate::error::ApiError;
-use crate::json::{as_integer, too_many, wrong_type};
+use crate::json::{Fields, as_integer, too_many, wrong_type};
 use onebit_text::{Encode, Tokenizer};
 use serde_json::Value;
 
@@ -49,6 +49,17 @@ pub(super) fn several(name: &str, value: Value, tokenizer: &Tokenizer, limit: us
             list.into_iter().enumerate().map(|(i, value)| single(&format!("{name}[{i}]"), value, tokenizer)).collect()
         }
         one => Ok(vec![single(name, one, tokenizer)?]),
+    }
+}
+
+/// Takes `answer_start`: text or ids that answers of a model with an encoder begin with.
+pub(super) fn answer_start(fields: &mut Fields, tokenizer: &Tokenizer) -> Result<Vec<u32>, ApiError> {
+    const NAME: &str = "answer_start";
+    match fields.value(NAME) {
+        None => Ok(vec![]),
+        Some(Value::String(text)) => Ok(tokenizer.encode(&text, Encode { add_special: false, parse_special: true })),
+        Some(Value::Array(list)) => ids(NAME, &list, tokenizer),
+        Some(other) => Err(wrong_type(NAME, "a string or an array of token ids", &other)),
     }
 }
 

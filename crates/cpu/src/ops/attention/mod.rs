@@ -189,10 +189,11 @@ impl<'a> Pieces<'a> {
 }
 
 impl<C: Cell> Attend<C> {
-    /// What scores of a span's queries go through.
-    fn scores(&self, span: &Span<'_>) -> Scores {
-        let Settings { scale, softcap, mask, .. } = self.settings;
-        Scores { scale, softcap, mask, end: span.start + span.len }
+    /// What scores of the queries of span `index` go through.
+    fn scores(&self, view: &StepView<'_>, index: usize) -> Scores {
+        let (&Settings { scale, softcap, mask, .. }, span) = (&self.settings, &view.batch.spans[index]);
+        let end = if mask == Mask::Source { view.batch.inputs.source(index) } else { span.start + span.len };
+        Scores { scale, softcap, mask, end }
     }
     fn group(&self) -> usize {
         self.settings.heads / self.cache.shape.heads
@@ -229,7 +230,7 @@ impl<C: Cell> Attend<C> {
             cache: &self.cache,
             pages: view.batch.spans[piece.span].pages,
             head: piece.head / self.group(),
-            scores: self.scores(&view.batch.spans[piece.span]),
+            scores: self.scores(view, piece.span),
             q,
             positions: &positions[..queries],
             with: &groups[..queries],
@@ -276,7 +277,7 @@ impl<C: Cell> Attend<C> {
     /// The ranges that a token's queries see.
     fn ranges(&self, view: &StepView<'_>, token: usize) -> std::ops::Range<usize> {
         let place = view.places[token];
-        let scores = self.scores(&view.batch.spans[place.span as usize]);
+        let scores = self.scores(view, place.span as usize);
         ranges::ranges(&groups_seen(&scores, self.cache.shape.page, &[place.position as usize], &[self.group_of(view, token)]))
     }
     /// One thread's share of (tile, range), then of the merging.
@@ -367,15 +368,15 @@ impl<C: Cell> WorkOp for Attend<C> {
     }
     fn effort(&self, view: &StepView<'_>) -> Effort {
         let Shape { heads, key, value, .. } = self.cache.shape;
-        let of_span = |(span, first): (&Span<'_>, &u32)| {
-            let scores = self.scores(span);
+        let of_span = |(index, (span, first)): (usize, (&Span<'_>, &u32))| {
+            let scores = self.scores(view, index);
             let seen = |t: usize| scores.seen(span.start + t, self.group_of(view, *first as usize + t));
             let read = (0..span.len).map(seen).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).map_or(0, |r| r.len());
             let pairs: usize = (0..span.len).map(|t| seen(t).len()).sum();
             let bytes = read * heads * (key + value) * size_of::<C>();
             Effort { bytes: bytes as u64, products: (pairs * self.settings.heads * (key + value)) as u64 }
         };
-        view.batch.spans.iter().zip(view.firsts).map(of_span).sum()
+        view.batch.spans.iter().zip(view.firsts).enumerate().map(of_span).sum()
     }
 }
 

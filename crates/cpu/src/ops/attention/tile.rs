@@ -73,7 +73,7 @@ pub(super) struct Scores {
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
     pub(super) mask: Mask,
-    /// Tokens of the sequence, those of the step among them.
+    /// Tokens of the sequence, those of the step among them; or of its source.
     pub(super) end: usize,
 }
 

@@ -80,7 +80,7 @@ impl Bench {
         meters::forget_peak();
         let start = Instant::now();
         let checkpoint = Checkpoint::open(path)?;
-        let mut model = open::model(&checkpoint, &self.device, loudness)?;
+        let mut model = open::decoder(&checkpoint, &self.device, loudness, "a benchmark")?;
         let shapes = self.shapes();
         let sequences = shapes.iter().map(|s| s.sequences).max().unwrap_or(1);
         let context = shapes.iter().map(|s| s.depth + s.tokens).max().unwrap_or(1);
