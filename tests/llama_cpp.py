@@ -2,6 +2,7 @@
 """llama.cpp as a peer, through the C functions that the package xllamacpp exports.
 
     llama_cpp.py MODEL.gguf 1,2,3         prints the size of the vocabulary and then the logits of all positions, one position a line
+    llama_cpp.py MODEL.gguf --embed 1,2,3 prints the number of the model's pooling, and then its vector, or those of all positions, one a line
     llama_cpp.py MODEL.gguf --text TEXT   prints the ids of TEXT, with the tokens that belong around it
 
 Structures are passed as large opaque blocks of which only the first, stable fields are touched, so that this does not depend on
@@ -60,6 +61,11 @@ def library():
         "llama_batch_init": (Batch, [c_int32, c_int32, c_int32]),
         "llama_decode": (c_int32, [c_void_p, Batch]),
         "llama_get_logits_ith": (POINTER(c_float), [c_void_p, c_int32]),
+        "llama_set_embeddings": (None, [c_void_p, c_bool]),
+        "llama_pooling_type": (c_int, [c_void_p]),
+        "llama_model_n_embd": (c_int32, [c_void_p]),
+        "llama_get_embeddings_ith": (POINTER(c_float), [c_void_p, c_int32]),
+        "llama_get_embeddings_seq": (POINTER(c_float), [c_void_p, c_int32]),
         "llama_get_memory": (c_void_p, [c_void_p]),
         "llama_memory_clear": (None, [c_void_p, c_bool]),
         "llama_model_get_vocab": (c_void_p, [c_void_p]),
@@ -121,11 +127,27 @@ class Model:
 
     def logits(self, ids):
         """A pointer to the logits of each position of a new sequence, good until the next call."""
+        self.decode(ids)
+        return [self.lib.llama_get_logits_ith(self.context, i) for i in range(len(ids))]
+
+    def embeddings(self, ids):
+        """The number of the model's pooling, and its vector of a text, or those of all positions where it is 0."""
+        self.decode(ids, embeddings=True)
+        width, pooling = self.lib.llama_model_n_embd(self.model), self.lib.llama_pooling_type(self.context)
+        if pooling:
+            rows = [self.lib.llama_get_embeddings_seq(self.context, 0)]
+        else:
+            rows = [self.lib.llama_get_embeddings_ith(self.context, i) for i in range(len(ids))]
+        return pooling, [row[:width] for row in rows]
+
+    def decode(self, ids, embeddings=False):
+        """Reads a new sequence."""
         if self.context is None:
             self.context = self.lib.llama_init_from_model(self.model, self.parameters())
             if not self.context:
                 sys.exit("llama.cpp makes no context")
             self.batch = self.lib.llama_batch_init(self.length, 0, 1)
+        self.lib.llama_set_embeddings(self.context, embeddings)
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
         self.batch.n_tokens = len(ids)
         for i, token in enumerate(ids):
@@ -133,7 +155,6 @@ class Model:
             self.batch.seq_id[i][0] = 0
         if self.lib.llama_decode(self.context, self.batch):
             sys.exit("llama.cpp does not decode")
-        return [self.lib.llama_get_logits_ith(self.context, i) for i in range(len(ids))]
 
 
 class MatMul:
@@ -165,6 +186,11 @@ def main():
     model = Model(sys.argv[1], exact=True)
     if sys.argv[2] == "--text":
         print(*model.tokenize(sys.argv[3]))
+    elif sys.argv[2] == "--embed":
+        pooling, rows = model.embeddings([int(i) for i in sys.argv[3].split(",")])
+        print(pooling)
+        for row in rows:
+            print(*row)
     else:
         print(model.size)
         for row in model.logits([int(i) for i in sys.argv[2].split(",")]):

@@ -4,7 +4,7 @@ use onebit_cpu::Cpu;
 use onebit_formats::Checkpoint;
 use onebit_models::load;
 use onebit_plan::Limits;
-use onebit_reference::check::{self, Expected};
+use onebit_reference::check::{self, Expected, ExpectedStates};
 use std::error::Error;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -31,3 +31,24 @@ macro_rules! tests {
     ($($name:ident: $form:ident,)*) => { $(#[test] fn $name() -> Outcome { fixture(stringify!($name)) })* };
 }
 onebit_reference::fixtures!(tests);
+
+/// Encoders: alone, and in batches with another text, whose presence changes no bit.
+fn encoder(name: &str) -> Outcome {
+    let Some(folder) = check::folder(name) else { return Ok(()) };
+    let expected = ExpectedStates::open(&folder)?;
+    for (page, threads) in [(8, 2), (32, 3)] {
+        let model = load(&Checkpoint::open(&folder)?)?;
+        let report = check::encoder(&Cpu::new(Some(threads)), model, &expected, &Limits { page, ..check::limits() })?;
+        eprintln!("{name}\n{report}");
+        report.hold(check::BAR)?;
+        assert!(report.cases.iter().all(|c| c.identical), "not the bits of the text alone: {report}");
+    }
+    Ok(())
+}
+
+mod encoders {
+    macro_rules! tests {
+        ($($name:ident: $form:ident,)*) => { $(#[test] fn $name() -> super::Outcome { super::encoder(stringify!($name)) })* };
+    }
+    onebit_reference::encoders!(tests);
+}

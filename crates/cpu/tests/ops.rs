@@ -7,10 +7,13 @@ use onebit_cpu::Cpu;
 use onebit_plan::{
     ActivationKind, AttentionSpec, Binary, ExpertsSpec, Function, Gating, Graph, Groups, KvType, Limits, Mask, Model, Rope, RopeStyle,
     Rotated, Rotation, Rotations, Route, Score, Signs, Value, Weigh, WeightId,
-    ops::{NgramHead, Scan, Xielu},
+    ops::{NgramHead, Relative, Scan, Xielu},
     rotate,
 };
-use onebit_reference::check;
+use onebit_reference::{
+    Reference,
+    check::{self, ExpectedStates},
+};
 
 /// Runs a made model on three threads and holds it to the reference, and all ways of feeding to the same bits.
 fn agrees(name: &str, width: usize, biases: &[&str], lengths: (usize, usize), body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome {
@@ -89,10 +92,69 @@ fn positions() -> Outcome {
     agrees("positions", 50, &[], (40, 5), |g, x| {
         let learned = g.embed_position("position_embd", 50, 2);
         let x = g.add(x, learned);
+        let kind = g.embed_row("kinds", 3, 50);
+        let x = g.add(x, kind);
         let sines = g.sinusoid(frequencies.clone(), 1);
         let x = g.add(x, sines);
         attend(g, x, &AttentionSpec::causal(2, 1, 16))
     })
+}
+
+/// Attention to what follows, on three threads against the reference: the text alone, and in batches.
+fn both_ways(name: &str, tokens: usize, body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome {
+    let model = model(48, &[], body)?;
+    for (page, kv) in [(16, KvType::F32), (5, KvType::F32), (64, KvType::F16)] {
+        let (batch, pages) = (2 * tokens, 3 * tokens.div_ceil(page) + 2);
+        let limits = Limits { batch, outputs: batch, page, pages, slots: 3, kv, activations: ActivationKind::F32 };
+        let text = common::tokens("long", tokens);
+        let hidden = common::run(&Reference, &model, &text, tokens, &limits)?;
+        let width = hidden.len() / tokens;
+        let embedding = (0..width).map(|i| hidden.iter().skip(i).step_by(width).sum::<f32>() / tokens as f32).collect();
+        let report = check::encoder(&Cpu::new(Some(3)), model.clone(), &ExpectedStates { tokens: text, hidden, embedding }, &limits)?;
+        let bar = if kv == KvType::F32 { check::BAR } else { 10.0 * check::BAR };
+        report.hold(bar).map_err(|e| format!("{name}, pages of {page}: {e}"))?;
+        assert!(report.cases.iter().all(|c| c.identical), "{name}, pages of {page}: {report}");
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_that_looks_ahead() -> Outcome {
+    let base = AttentionSpec::causal(6, 2, 16);
+    for (mask, tokens) in [(Mask::Full, 5), (Mask::Full, 150), (Mask::Full, 700), (Mask::Near(1), 40), (Mask::Near(37), 300)] {
+        let spec = AttentionSpec { mask, ..base.clone() };
+        both_ways(&format!("{mask:?} of {tokens}"), tokens, |g, x| attend(g, x, &spec))?;
+    }
+    let slopes = (0..6).map(|h| 0.5 / (h + 1) as f32).collect();
+    let spec = AttentionSpec { mask: Mask::Full, alibi: Some(slopes), ..base };
+    both_ways("linear biases", 150, |g, x| attend(g, x, &spec))
+}
+
+/// Biases by distance: in fixed buckets, looking back and both ways, and such that queries and keys make.
+#[test]
+fn attention_with_biases_by_distance() -> Outcome {
+    let buckets = |reach: i64, count: i64| {
+        (-reach..=reach).map(|d| (d / 3).clamp(-count / 2, (count - 1) / 2) + count / 2).map(|b| b as u32).collect()
+    };
+    let relative = |heads: usize| Relative {
+        buckets: buckets(20, 9),
+        count: 9,
+        fixed: Some(common::numbers("fixed", heads * 9, 2.0)),
+        of_query: None,
+        of_key: None,
+    };
+    let spec = AttentionSpec { relative: Some(relative(6)), ..AttentionSpec::causal(6, 2, 16) };
+    agrees("fixed, looking back", 48, &[], (150, 9), |g, x| attend(g, x, &spec))?;
+    let spec = AttentionSpec { mask: Mask::Full, ..spec };
+    both_ways("fixed, both ways", 150, |g, x| attend(g, x, &spec))?;
+    for (heads, kv_heads, mask) in [(4, 4, Mask::Full), (20, 1, Mask::Near(30))] {
+        both_ways(&format!("of queries and keys, {heads} heads, {mask:?}"), 100, |g, x| {
+            let (of_query, of_key) = (Some(g.linear(x, "of_query", heads * 9)), Some(g.linear(x, "of_key", heads * 9)));
+            let relative = Some(Relative { of_query, of_key, ..relative(heads) });
+            attend(g, x, &AttentionSpec { mask, relative, ..AttentionSpec::causal(heads, kv_heads, 16) })
+        })?;
+    }
+    Ok(())
 }
 
 /// An op that looks at what an earlier one has stored.

@@ -1,11 +1,12 @@
-use onebit_plan::{Answering, Denoising, Limits};
+use onebit_plan::{Answering, Denoising, Limits, Pool, Pooling};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an [`Engine`](crate::Engine) shares its executable among requests.
 ///
 /// Whatever asks for more than the executable was made for ([`Limits`](onebit_plan::Limits)) is lowered to what it has;
 /// [`Engine::config`](crate::Engine::config) gives what is in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Sequences that run at once. Each needs a slot, a token of the batch and a row of logits.
     pub max_sequences: usize,
@@ -29,6 +30,12 @@ pub struct Config {
     /// is read whole, so that it is never longer than a batch; the context bounds source and answer each. Nothing of a prompt's
     /// beginning is taken over, as what is made of it depends on all of it.
     pub answering: Option<Answering>,
+    /// Of an executable that gives hidden states ([`Plan::gives_hidden`](onebit_plan::Plan::gives_hidden)): what embeddings are made of
+    /// them. Such an engine only [embeds](crate::Engine::embed).
+    pub pooling: Option<Arc<Pooling>>,
+    /// Whether tokens see those behind them ([`Plan::looks_ahead`](onebit_plan::Plan::looks_ahead)). A text is then computed whole in one
+    /// step, so the context is never more than a batch, nor than the rows of output that the pooling needs.
+    pub whole: bool,
 }
 
 impl Default for Config {
@@ -42,6 +49,8 @@ impl Default for Config {
             prefix_reuse: false,
             denoising: None,
             answering: None,
+            pooling: None,
+            whole: false,
         }
     }
 }
@@ -51,12 +60,20 @@ impl Config {
     pub(crate) fn within(mut self, limits: &Limits) -> Self {
         self.max_sequences = self.max_sequences.min(limits.slots).min(limits.batch).min(limits.outputs).max(1);
         self.context = self.context.min(limits.pages.saturating_mul(limits.page));
-        if self.denoising.is_some() || self.answering.is_some() {
+        if self.is_whole() || self.answering.is_some() {
             self.context = self.context.min(limits.batch);
             self.prefix_reuse = false;
+        }
+        if self.whole && self.pooling.as_ref().is_some_and(|pooling| pooling.pool != Pool::Last) {
+            self.context = self.context.min(limits.outputs);
         }
         // At least a token for every sequence, so that sharing leaves no prompt without.
         self.prompt_chunk = self.prompt_chunk.clamp(self.max_sequences, limits.batch.max(self.max_sequences));
         self
+    }
+
+    /// Whether sequences are computed whole in one step.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole || self.denoising.is_some()
     }
 }

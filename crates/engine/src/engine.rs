@@ -5,7 +5,7 @@ use crate::guided::Workers;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stream::channel;
-use crate::{Config, Request, Stats, Stream, SubmitError, Vocabulary};
+use crate::{Config, Request, Stats, Stream, SubmitError, Text, Vocabulary};
 use onebit_plan::{Executable, Limits};
 use onebit_text::Tokenizer;
 use std::collections::VecDeque;
@@ -32,7 +32,9 @@ struct Handle<V> {
 pub(crate) struct Shared<V> {
     pub config: Config,
     pub limits: Limits,
-    /// Numbers in a row of logits.
+    /// Ids are below it.
+    pub ids: usize,
+    /// Numbers in a row of output: of logits, or of hidden states.
     pub width: usize,
     /// Numbers in a row that stands in for a token; 0 where there are none.
     pub given: usize,
@@ -78,7 +80,8 @@ impl<V: Vocabulary> Engine<V> {
         let limits = executable.limits().clone();
         let shared = Arc::new(Shared {
             config: config.within(&limits),
-            width: executable.vocabulary(),
+            ids: executable.vocabulary(),
+            width: executable.width(),
             given: executable.given(),
             limits,
             vocabulary: tokenizer,
@@ -100,14 +103,17 @@ impl<V: Vocabulary> Engine<V> {
     /// Queues a request. It is checked first, and refused without any work if it breaks a limit.
     pub fn submit(&self, mut request: Request) -> Result<Stream, SubmitError> {
         let shared = &self.handle.shared;
+        if shared.config.pooling.is_some() {
+            return Err(SubmitError::NoText);
+        }
         let source = request.take_source(shared.config.answering.as_ref(), shared.config.context)?;
-        if let Some(id) = source.iter().find(|id| **id as usize >= shared.width) {
+        if let Some(id) = source.iter().find(|id| **id as usize >= shared.ids) {
             return Err(SubmitError::Invalid {
                 param: "prompt",
-                message: format!("token {id} is not in the vocabulary of {}", shared.width),
+                message: format!("token {id} is not in the vocabulary of {}", shared.ids),
             });
         }
-        request.validate(shared.width, shared.config.context)?;
+        request.validate(shared.ids, shared.config.context)?;
         // What a prompt can have of a step in which all others that run get a token.
         let step = shared.config.prompt_chunk.min(shared.limits.batch.saturating_sub(shared.config.max_sequences - 1));
         Beside::validate(&request.given, &request.axes, request.prompt.len(), shared.given, step)?;
@@ -115,6 +121,28 @@ impl<V: Vocabulary> Engine<V> {
             Some(model) => request.fit_diffusion(shared.limits.outputs.saturating_sub(usize::from(model.shifted)))?,
             None => request.refuse_diffusion()?,
         }
+        self.enqueue(request, source)
+    }
+
+    /// Queues a text of which vectors are to be made, by an engine whose [`Config::pooling`] says how: the stream yields an
+    /// [`Event::Embedding`](crate::Event).
+    pub fn embed(&self, text: impl Into<Text>) -> Result<Stream, SubmitError> {
+        let Text { ids, given, timeout } = text.into();
+        let shared = &self.handle.shared;
+        if shared.config.pooling.is_none() {
+            return Err(SubmitError::NoEmbeddings);
+        }
+        if ids.len() > shared.config.context {
+            return Err(SubmitError::SourceTooLong { prompt: ids.len(), limit: shared.config.context });
+        }
+        Beside::validate(&given, &[], ids.len(), shared.given, shared.config.context)?;
+        let request = Request { prompt: ids, given, timeout, ..Request::default() };
+        request.validate_prompt(shared.ids)?;
+        self.enqueue(request, vec![])
+    }
+
+    fn enqueue(&self, request: Request, source: Vec<u32>) -> Result<Stream, SubmitError> {
+        let shared = &self.handle.shared;
         let (sender, stream) = channel();
         let sequence = Sequence::new(request, source, sender, &shared.config, shared.given, &shared.workers, &*shared.vocabulary);
         shared.accept(sequence)?;
@@ -174,9 +202,15 @@ impl<V: Vocabulary> Engine<V> {
         &self.handle.shared.limits
     }
 
-    /// Numbers in a row of logits: token ids are below it.
+    /// Token ids are below it.
     pub fn vocabulary(&self) -> usize {
-        self.handle.shared.width
+        self.handle.shared.ids
+    }
+
+    /// Numbers in a vector, where the engine makes embeddings.
+    pub fn embedding_width(&self) -> Option<usize> {
+        let shared = &self.handle.shared;
+        shared.config.pooling.as_ref().map(|pooling| pooling.width(shared.width))
     }
 }
 

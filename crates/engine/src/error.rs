@@ -17,14 +17,20 @@ pub enum SubmitError {
         /// Tokens that a sequence may have, prompt and answer.
         limit: usize,
     },
-    /// The encoder cannot read all of the prompt.
+    /// The model cannot read all of the prompt, or of a text that is to be embedded.
     #[error("the prompt has {prompt} tokens, but the model reads at most {limit}")]
     SourceTooLong {
         /// Tokens of the prompt.
         prompt: usize,
-        /// Tokens that a source may have.
+        /// Tokens that it may have.
         limit: usize,
     },
+    /// The engine makes embeddings only.
+    #[error("the model was loaded to make embeddings, and writes no text")]
+    NoText,
+    /// The engine writes text only.
+    #[error("the model was loaded to write text, and makes no embeddings")]
+    NoEmbeddings,
     /// A model needs at least one token to go on from.
     #[error("the prompt is empty: at least one token is needed")]
     EmptyPrompt,
@@ -53,6 +59,14 @@ pub enum EngineError {
         /// The first such token.
         token: u32,
         /// Position whose successor was to be chosen.
+        position: usize,
+        /// `NaN`, `inf` or `-inf`.
+        value: String,
+    },
+    /// The model gave NaN or an infinity as a hidden state.
+    #[error("the model gave {value} as a hidden state at position {position}: its weights or the device are at fault")]
+    States {
+        /// The position.
         position: usize,
         /// `NaN`, `inf` or `-inf`.
         value: String,

@@ -1,12 +1,14 @@
 use crate::EngineError;
 use std::time::Duration;
 
-/// What a [`Stream`](crate::Stream) yields: perhaps one `Prompt`, any number of `Token`s, then one `Finished` or `Failed`.
+/// What a [`Stream`](crate::Stream) yields: perhaps one `Prompt` or `Embedding`, any number of `Token`s, then one `Finished` or `Failed`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// How likely the prompt's own tokens were, one entry for each token of the prompt; the first has none before it and so
     /// is `None`. Sent once, before any token, and only if [`Request::prompt_logprobs`](crate::Request::prompt_logprobs) asks.
     Prompt(Vec<Option<Logprobs>>),
+    /// The vectors of a text that was to be [embedded](crate::Engine::embed): one, or one for each token. Sent once.
+    Embedding(Vec<Vec<f32>>),
     /// A token was chosen.
     Token(Token),
     /// The end, for a reason that is no fault.

@@ -9,6 +9,7 @@
 //! - `engine`: the handle, and the inbox that it shares with the thread.
 //! - `scheduler`: the thread's loop, and the only owner of everything that follows; no lock is held across a step.
 //! - `diffusion`: answers that are not made token by token, but from masks.
+//! - `embedding`: texts that become vectors instead of being continued.
 //! - `guided`: answers that are held to a grammar.
 //! - `sequence`: one request on its way. It has a place in the [`cache`], a [`sampler`], and its text so far (`stop`).
 //! - `stream`: events on their way to the caller.
@@ -32,7 +33,7 @@
 //! let mut answer = String::new();
 //! while let Some(event) = stream.blocking_next() {
 //!     match event {
-//!         Event::Prompt(_) => {}
+//!         Event::Prompt(_) | Event::Embedding(_) => {}
 //!         Event::Token(token) => answer.push_str(&token.text),
 //!         Event::Finished(finish) => answer.push_str(&finish.text),
 //!         Event::Failed(error) => return Err(error.into()),
@@ -44,6 +45,7 @@
 pub mod cache;
 mod config;
 mod diffusion;
+mod embedding;
 mod engine;
 mod error;
 mod event;
@@ -65,7 +67,8 @@ pub use engine::Engine;
 pub use error::{EngineError, SubmitError};
 pub use event::{Event, Finish, FinishReason, Logprobs, Timings, Token, TokenLogprob, Usage};
 pub use given::Given;
-pub use request::{Dry, Mirostat, Request, Sampling, Xtc};
+pub use onebit_plan::{Form, Norm, Pool, Pooling};
+pub use request::{Dry, Mirostat, Request, Sampling, Text, Xtc};
 pub use stats::Stats;
 pub use stream::Stream;
 pub use vocabulary::Vocabulary;

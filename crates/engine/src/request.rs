@@ -198,26 +198,59 @@ impl Default for Mirostat {
     }
 }
 
+/// A text, or a pair of texts, of which vectors are to be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    /// Token ids, at least one and at most as many as the context holds.
+    pub ids: Vec<u32>,
+    /// Rows that some of these tokens are given besides, in order.
+    pub given: Vec<Given>,
+    /// How long it may wait and run, instead of [`Config::timeout`](crate::Config::timeout).
+    pub timeout: Option<Duration>,
+}
+
+impl From<Vec<u32>> for Text {
+    fn from(ids: Vec<u32>) -> Self {
+        Self { ids, ..Self::default() }
+    }
+}
+
+impl Text {
+    /// Two texts, the second of which begins at `start`; each token of it is given the row `second`, where there is one.
+    pub fn pair(ids: Vec<u32>, start: usize, second: Option<&[f32]>) -> Self {
+        let len = ids.len().saturating_sub(start);
+        let run = |row: &[f32]| Given { start, len, rows: row.repeat(len).into(), first: 0, whole: false };
+        let given = second.filter(|_| len > 0).map(run).into_iter().collect();
+        Self { ids, given, timeout: None }
+    }
+}
+
 impl Request {
     /// Checks every parameter against its range. `vocabulary` is the number of logits, `context` the tokens of one sequence.
     pub fn validate(&self, vocabulary: usize, context: usize) -> Result<(), SubmitError> {
         if !self.given.is_empty() && self.prompt_logprobs.is_some() {
             return Err(invalid("prompt_logprobs", "the tokens of images have no logprobs".into()));
         }
-        if self.prompt.is_empty() {
-            return Err(SubmitError::EmptyPrompt);
-        }
         if self.prompt.len() >= context {
             return Err(SubmitError::TooLong { prompt: self.prompt.len(), limit: context });
         }
-        if let Some(id) = self.prompt.iter().find(|id| **id as usize >= vocabulary) {
-            return Err(invalid("prompt", format!("token {id} is not in the vocabulary of {vocabulary}")));
-        }
+        self.validate_prompt(vocabulary)?;
         strings("stop", &self.stop, MAX_STOPS)?;
         count("logprobs", self.logprobs.unwrap_or(0), MAX_LOGPROBS, "alternatives")?;
         count("prompt_logprobs", self.prompt_logprobs.unwrap_or(0), MAX_LOGPROBS, "alternatives")?;
         self.diffusion.validate()?;
         self.sampling.validate(vocabulary)
+    }
+
+    /// Checks that there are tokens, and that the vocabulary has them.
+    pub(crate) fn validate_prompt(&self, vocabulary: usize) -> Result<(), SubmitError> {
+        if self.prompt.is_empty() {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        match self.prompt.iter().find(|id| **id as usize >= vocabulary) {
+            Some(id) => Err(invalid("prompt", format!("token {id} is not in the vocabulary of {vocabulary}"))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses settings that say nothing to a model that makes one token after the other.

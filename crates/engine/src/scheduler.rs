@@ -249,7 +249,7 @@ impl<V: Vocabulary> Scheduler<V> {
     fn choose(&mut self) {
         self.work.clear();
         let limits = &self.shared.limits;
-        if self.shared.config.denoising.is_some() {
+        if self.shared.config.is_whole() {
             return self.choose_whole(limits.batch, limits.outputs);
         }
         let mut budget = limits.batch;
@@ -516,9 +516,9 @@ fn extract(list: &mut Vec<Sequence>, mut end: impl FnMut(&mut Sequence) -> Optio
     }
 }
 
-/// A step whose errors and panics are both messages, and whose logits are as many as were asked for.
+/// A step whose errors and panics are both messages, and whose rows are as many as were asked for.
 fn attempt<'a>(executable: &'a mut dyn Executable, batch: &Batch<'_>) -> Result<&'a [f32], String> {
-    let wanted = batch.spans.iter().map(|s| s.outputs).sum::<usize>() * executable.vocabulary();
+    let wanted = batch.spans.iter().map(|s| s.outputs).sum::<usize>() * executable.width();
     let outcome = catch_unwind(AssertUnwindSafe(move || {
         // Moved, so that the logits may outlive the closure.
         let executable = executable;
@@ -526,7 +526,7 @@ fn attempt<'a>(executable: &'a mut dyn Executable, batch: &Batch<'_>) -> Result<
     }));
     match outcome {
         Ok(Ok(logits)) if logits.len() >= wanted => Ok(logits),
-        Ok(Ok(logits)) => Err(format!("the device gave {} logits instead of {wanted}", logits.len())),
+        Ok(Ok(logits)) => Err(format!("the device gave {} numbers instead of {wanted}", logits.len())),
         Ok(Err(error)) => Err(error.to_string()),
         Err(payload) => Err(describe(&*payload)),
     }

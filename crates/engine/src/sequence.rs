@@ -2,12 +2,14 @@
 
 use crate::cache::{Content, Place};
 use crate::diffusion::Canvas;
+use crate::embedding::Embedding;
 use crate::given::Beside;
 use crate::guided::{Guided, Workers};
 use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
 use crate::stream::Sender;
 use crate::{Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Timings, Token, Usage, Vocabulary};
+use onebit_plan::Pool;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +51,8 @@ pub(crate) struct Sequence {
     ignore_eos: bool,
     /// Logits from which its next token will be chosen, and their position: the grammar's mask is not there yet.
     held: Option<(Vec<f32>, usize)>,
+    /// Where vectors are made of it, and no answer.
+    embedding: Option<Embedding>,
 }
 
 /// Logprobs of the prompt's own tokens, as far as they are known.
@@ -67,7 +71,7 @@ pub(crate) struct Work {
     pub start: usize,
     /// How many.
     pub len: usize,
-    /// For how many of the last of them logits are wanted.
+    /// For how many of the last of them rows of output are wanted.
     pub outputs: usize,
 }
 
@@ -95,6 +99,7 @@ impl Sequence {
             guided: request.grammar.as_ref().map(|grammar| Guided::new(grammar, workers)),
             ignore_eos: request.ignore_eos,
             held: None,
+            embedding: config.pooling.clone().map(Embedding::new),
             prompt,
             source,
             beside: Beside::new(request.given, request.axes, given),
@@ -170,6 +175,9 @@ impl Sequence {
         if let Some(canvas) = &self.canvas {
             return canvas.outputs();
         }
+        if let Some(embedding) = &self.embedding {
+            return embedding.pool().outputs(start, len, self.tokens.len());
+        }
         let stop = start + len;
         if let Some(scores) = &self.scores
             && scores.tokens.len() < self.prompt
@@ -184,7 +192,7 @@ impl Sequence {
     /// chosen, and none whose logits are asked for.
     pub(crate) fn reusable(&self) -> usize {
         match &self.scores {
-            _ if self.is_whole() => 0,
+            _ if self.is_whole() || self.embedding.as_ref().is_some_and(|embedding| embedding.pool() != Pool::Last) => 0,
             Some(scores) if scores.tokens.len() < self.prompt => scores.tokens.len() - 1,
             _ => self.tokens.len() - 1,
         }
@@ -227,7 +235,7 @@ impl Sequence {
         self.choose(&row, position, vocabulary, scratch).unwrap_or_else(|error| Some(Event::Failed(error)))
     }
 
-    /// Takes the rows of logits of its part of a step, `width` numbers each, and sends what follows from them; gives the last event
+    /// Takes the rows of output of its part of a step, `width` numbers each, and sends what follows from them; gives the last event
     /// if it ends here. The work has been done: its tokens are in the caches.
     pub(crate) fn take<V: Vocabulary>(
         &mut self,
@@ -245,6 +253,19 @@ impl Sequence {
         }
         if let Some(place) = &mut self.place {
             place.advance(work.len);
+        }
+        if let Some(mut embedding) = self.embedding.take() {
+            let added = embedding.add(work.start, work.start + work.len, rows, width);
+            let end = match added {
+                Err(error) => Some(Event::Failed(error)),
+                Ok(()) if self.computed() < self.tokens.len() => None,
+                Ok(()) => {
+                    self.sender.send(Event::Embedding(embedding.finish()));
+                    Some(self.finish(FinishReason::Stop, String::new(), None))
+                }
+            };
+            self.embedding = Some(embedding);
+            return end;
         }
         let first = work.start + work.len - work.outputs;
         let mut rows = rows.chunks_exact(width).zip(first..work.start + work.len);

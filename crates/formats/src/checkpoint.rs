@@ -38,6 +38,17 @@ pub struct Checkpoint {
     pub tensors: BTreeMap<String, Tensor>,
 }
 
+/// A folder within a model's, with settings and tensors of its own: a module of sentence-transformers.
+#[derive(Debug)]
+pub struct Module {
+    /// The folder.
+    pub path: PathBuf,
+    /// Its `config.json`; empty where there is none.
+    pub config: Map<String, Value>,
+    /// Its tensors by name; none where it has no safetensors.
+    pub tensors: BTreeMap<String, Tensor>,
+}
+
 impl Checkpoint {
     /// Opens a GGUF file (any part of a split), a directory with safetensors and `config.json` (or one GGUF model), or one
     /// `.safetensors` file (with the `config.json` of its folder).
@@ -155,6 +166,18 @@ impl Checkpoint {
     /// The names of the files beside the weights, in order; none beside a GGUF file.
     pub fn sidecar_names(&self) -> Result<Vec<String>> {
         if self.source == Source::Gguf { Ok(Vec::new()) } else { self.folder()?.names() }
+    }
+
+    /// The module of the model that the folder `name` beside the weights holds; `None` where there is none. `name` is a plain name, and
+    /// links that leave the model's folder are refused.
+    pub fn module(&self, name: &str) -> Result<Option<Module>> {
+        if self.source == Source::Gguf && folder::plain(name) {
+            return Ok(None);
+        }
+        let Some(folder) = self.folder()?.folder(name)? else { return Ok(None) };
+        let opened = safetensors::open_folder(&folder, &folder.names()?)?;
+        let tensors = opened.map(|opened| opened.tensors).unwrap_or_default();
+        Ok(Some(Module { path: folder.path().to_path_buf(), config: folder.object("config.json")?, tensors }))
     }
 
     fn folder(&self) -> Result<Folder> {

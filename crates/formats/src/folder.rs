@@ -32,17 +32,31 @@ impl Folder {
     pub(crate) fn of(path: &Path) -> Result<Self> {
         Self::open(path.parent().unwrap_or(Path::new("")))
     }
+    /// The folder `name` in it, `None` where there is none. `name` must be a plain name, and no link.
+    pub(crate) fn folder(&self, name: &str) -> Result<Option<Self>> {
+        let path = self.path.join(self.own(name)?);
+        match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(&path)(e)),
+            Ok(meta) if meta.is_dir() => Self::open(&path).map(Some),
+            Ok(_) => Err(Error::invalid(&path, "should be a folder")),
+        }
+    }
+    /// A name without folders.
+    fn own<'a>(&self, name: &'a str) -> Result<&'a str> {
+        if plain(name) {
+            return Ok(name);
+        }
+        let name = crate::bytes::quote(name.as_bytes());
+        Err(Error::invalid(&self.path, format!("file name {name} must be a plain name, without folders")))
+    }
     /// The path as given.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
     /// The path of the file `name`, `None` where there is none. `name` must be a plain name and its links must stay (see [`Folder`]).
     pub(crate) fn file(&self, name: &str) -> Result<Option<PathBuf>> {
-        if !plain(name) {
-            let name = crate::bytes::quote(name.as_bytes());
-            return Err(Error::invalid(&self.path, format!("file name {name} must be a plain name, without folders")));
-        }
-        let path = self.path.join(name);
+        let path = self.path.join(self.own(name)?);
         match fs::symlink_metadata(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io(&path)(e)),

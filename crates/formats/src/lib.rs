@@ -23,7 +23,7 @@ mod tensor;
 mod transposed;
 mod view;
 
-pub use checkpoint::{Checkpoint, Source};
+pub use checkpoint::{Checkpoint, Module, Source};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use metadata::{Meta, Metadata, Texts};

@@ -38,7 +38,7 @@ impl Tensor {
         Self { name, ty, shape, data: Data::File { file, offset, len } }
     }
     /// A tensor whose rows are put together from others when they are read. The caller has checked that blocks of `ty` divide rows.
-    pub(crate) fn made(name: String, ty: WeightType, shape: Vec<usize>, rows: Arc<dyn Rows>) -> Self {
+    pub fn made(name: String, ty: WeightType, shape: Vec<usize>, rows: Arc<dyn Rows>) -> Self {
         Self { name, ty, shape, data: Data::Rows(rows) }
     }
     /// The same values in another shape with as many; `None` where that is not possible.

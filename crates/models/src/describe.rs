@@ -31,12 +31,17 @@ fn words(model: &Model, op: &Op) -> String {
                 Mask::Chunked(n) => format!("chunks of {n} tokens"),
                 Mask::Full => "all of the sequence".into(),
                 Mask::Source => "all of the source".into(),
+                Mask::Near(n) => format!("{n} tokens on either side"),
             };
             let softcap = op.softcap.map_or(String::new(), |cap| format!(", scores bounded by {cap}"));
             let sinks = if op.sinks.is_some() { ", sinks" } else { "" };
             let alibi = if op.alibi.is_some() { ", linear biases" } else { "" };
+            let relative = if op.relative.is_some() { ", biases by distance" } else { "" };
             let [heads, kv] = [op.heads, op.kv_heads];
-            format!("attention to {mask} ({heads} heads on {kv} of keys and values, scores times {}{softcap}{sinks}{alibi})", op.scale)
+            format!(
+                "attention to {mask} ({heads} heads on {kv} of keys and values, scores times {}{softcap}{sinks}{alibi}{relative})",
+                op.scale
+            )
         }
         Op::Glu(op) => format!("gates by {}", function(op.f)),
         Op::Elementwise(op) => function(op.f).into(),

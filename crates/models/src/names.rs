@@ -192,7 +192,7 @@ const BESIDE_TEXT: &[&str] =
 const OUTPUT: &str = "output.weight";
 
 /// Ways to write `model.`, which stands for what architectures call all but the output matrix, and what stands outside of it.
-const PREFIXES: [(&str, &str); 10] = [
+const PREFIXES: [(&str, &str); 17] = [
     ("model.", ""),
     ("backbone.", ""),
     ("rwkv.", ""),
@@ -202,8 +202,18 @@ const PREFIXES: [(&str, &str); 10] = [
     ("decoder.", ""),
     ("model.language_model.", ""),
     ("language_model.model.", "language_model."),
+    ("bert.", ""),
+    ("roberta.", ""),
+    ("electra.", ""),
+    ("distilbert.", ""),
+    ("mpnet.", ""),
+    ("deberta.", ""),
+    ("nomic_bert.", ""),
     ("", ""),
 ];
+
+/// What checkpoints that were made in TensorFlow call the parameters of a norm (BERT).
+const NORM_SUFFIXES: [(&str, &str); 2] = [(".weight", ".gamma"), (".bias", ".beta")];
 
 /// Finds weights in a checkpoint.
 pub(crate) struct Names<'a> {
@@ -249,9 +259,12 @@ impl<'a> Names<'a> {
 
     /// The name of a module's tensor that the checkpoint has; the first where it has none.
     fn hf_name(&self, entry: &Entry, layer: &str, suffix: &str) -> String {
-        let first = self.hf(entry.hf, layer) + suffix;
-        let other = || entry.other.map(|hf| self.hf(hf, layer) + suffix).filter(|n| self.checkpoint.tensor(n).is_some());
-        if self.checkpoint.tensor(&first).is_some() { first } else { other().unwrap_or(first) }
+        let first = self.hf(entry.hf, layer);
+        let old = NORM_SUFFIXES.iter().find(|(new, _)| *new == suffix).map(|(_, old)| first.clone() + old);
+        let first = first + suffix;
+        let others =
+            || entry.other.map(|hf| self.hf(hf, layer) + suffix).into_iter().chain(old).find(|n| self.checkpoint.tensor(n).is_some());
+        if self.checkpoint.tensor(&first).is_some() { first } else { others().unwrap_or(first) }
     }
 
     /// Rows of the tensor behind a plan's name.
@@ -334,7 +347,8 @@ impl<'a> Names<'a> {
 
     /// The entry of the table that a tensor of the checkpoint goes by, whatever its shape.
     pub(crate) fn entry_of(&self, tensor: &str) -> Option<&'static Entry> {
-        let module = [".weight", ".bias"].iter().find_map(|suffix| tensor.strip_suffix(suffix)).unwrap_or(tensor);
+        let suffixes = NORM_SUFFIXES.iter().flat_map(|(new, old)| [new, old]);
+        let module = { suffixes }.find_map(|suffix| tensor.strip_suffix(suffix)).unwrap_or(tensor);
         let named = |pattern: &str| !pattern.is_empty() && (numbered(pattern, tensor) || numbered(pattern, module));
         let fits = |entry: &&Entry| match self.checkpoint.source {
             Source::Gguf => named(entry.gguf) || entry.fused.is_some_and(|fused| named(fused.gguf)),
@@ -387,7 +401,7 @@ impl<'a> Names<'a> {
 
     /// Checks that the output matrix is there, where the checkpoint says that it is not the embedding table.
     pub(crate) fn output_found(&self, model: &Model) -> onebit_plan::Result<()> {
-        let missing = self.tied == Some(false) && !model.plan.weights.iter().any(|w| w.name == OUTPUT);
+        let missing = self.tied == Some(false) && !model.plan.gives_hidden() && !model.plan.weights.iter().any(|w| w.name == OUTPUT);
         if missing { Err(onebit_plan::Error::Missing(OUTPUT.into())) } else { Ok(()) }
     }
 

@@ -548,10 +548,10 @@ fn whole_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_array().and_then(one))
 }
 
-const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, quick_gelu, relu, relu2";
+pub(crate) const FUNCTIONS: &str = "silu, gelu, gelu_pytorch_tanh, quick_gelu, relu, relu2";
 
 /// A function by the name that configurations use.
-fn function(name: &str) -> Option<Function> {
+pub(crate) fn function(name: &str) -> Option<Function> {
     Some(match name {
         "silu" | "swish" => Function::Silu,
         "gelu" => Function::Gelu,

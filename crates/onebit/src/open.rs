@@ -2,8 +2,9 @@
 
 use crate::{Loudness, check, failure::Usage, progress};
 use anyhow::Context;
-use onebit_engine::{Config, Engine};
+use onebit_engine::{Config, Engine, Pool, Pooling, Vocabulary};
 use onebit_formats::Checkpoint;
+use onebit_models::Ranking;
 use onebit_plan::{ActivationKind, Device, Executable, KvType, Limits, Model, Plan, Progress};
 use onebit_registry::{Cache, Reference, Settings};
 use onebit_text::{ChatTemplate, Tokenizer};
@@ -91,8 +92,18 @@ pub(crate) fn checkpoint(model: &str, loudness: Loudness) -> anyhow::Result<Chec
     Ok(Checkpoint::open(obtain(model, loudness)?)?)
 }
 
-/// The model in a checkpoint, its tensors checked where that was asked for.
+/// The model in a checkpoint, its tensors checked where that was asked for: one that gives logits.
 pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
+    let model = any_model(checkpoint, args, loudness)?;
+    if model.plan.gives_hidden() {
+        let what = "is an encoder, which makes embeddings and no text: use `1bit embed`";
+        return Err(Usage(format!("{}: {what}", checkpoint.path.display())).into());
+    }
+    Ok(model)
+}
+
+/// [`model`], or an encoder.
+fn any_model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
     let model = onebit_models::load_as(checkpoint, args.family.as_deref())?;
     if args.check_tensors {
         let bar = progress::bar(loudness, "checking", checkpoint.bytes());
@@ -182,9 +193,22 @@ pub(crate) fn executable_on(device: &dyn Device, model: Model, limits: &Limits, 
     loaded
 }
 
+/// What a model is loaded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To write text.
+    Text,
+    /// To make embeddings, by this pooling or the model's own.
+    Embeddings(Option<Pool>),
+    /// To score pairs of texts.
+    Ranking,
+    /// For what it is made for.
+    Own,
+}
+
 /// A model that answers.
-pub(crate) struct Loaded {
-    pub engine: Engine,
+pub(crate) struct Loaded<V: Vocabulary = Tokenizer> {
+    pub engine: Engine<V>,
     pub template: Option<ChatTemplate>,
     /// A name for people and clients.
     pub name: String,
@@ -204,7 +228,7 @@ pub(crate) fn engine(
     let path = obtain(model, loudness)?;
     let name = display_name(model, &path);
     let bar = progress::bar(loudness, "loading", 0);
-    let loaded = engine_at(&path, name, device, context, sequences, &mut |p| {
+    let loaded = engine_at(&path, name, device, context, (sequences, Purpose::Text), &mut |p| {
         bar.set_length(p.total as u64);
         bar.set_position(p.done as u64);
     });
@@ -212,54 +236,117 @@ pub(crate) fn engine(
     loaded
 }
 
-/// Opens and loads what is at `path`.
+/// Opens and loads what is at `path`, for so many sequences at once.
 pub(crate) fn engine_at(
     path: &Path,
     name: String,
     device: &DeviceArgs,
     context: &ContextArgs,
-    sequences: usize,
+    (sequences, purpose): (usize, Purpose),
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<Loaded> {
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
-    let mut model = model(&checkpoint, device, Loudness::Quiet)?;
-    let wanted = context.ctx_size.map(|n| if n == 0 { model.plan.context } else { n as usize });
-    if let (Some(n), Some(most)) = (wanted, model.plan.positions())
-        && n > most
-    {
-        anyhow::bail!("--ctx-size {n} is beyond the {most} positions of which the model has a table; a smaller one is needed");
+    let (engine, plan) = engine_of(&checkpoint, tokenizer, device, context, (sequences, purpose), progress)?;
+    Ok(Loaded { engine, template, name, plan, checkpoint })
+}
+
+/// An engine for the model of a checkpoint, and its plan.
+pub(crate) fn engine_of<V: Vocabulary>(
+    checkpoint: &Checkpoint,
+    vocabulary: Arc<V>,
+    device: &DeviceArgs,
+    context: &ContextArgs,
+    (sequences, purpose): (usize, Purpose),
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<(Engine<V>, Plan)> {
+    let mut model = match purpose {
+        Purpose::Text => model(checkpoint, device, Loudness::Quiet)?,
+        _ => any_model(checkpoint, device, Loudness::Quiet)?,
+    };
+    let pooling = match purpose {
+        Purpose::Embeddings(pool) => Some(pooling(checkpoint, &model.plan, pool)?),
+        Purpose::Ranking => Some(ranking(checkpoint)?.pooling),
+        Purpose::Own if model.plan.gives_hidden() => Some(pooling(checkpoint, &model.plan, None)?),
+        _ => None,
+    };
+    if pooling.is_some() {
+        model = model.up_to_hidden()?;
     }
-    if let Some(n) = wanted.filter(|n| *n > model.plan.context) {
-        tracing::warn!(
-            "--ctx-size {n} is beyond the {} tokens that the model was made for: answers may get worse there",
-            model.plan.context
-        );
-    }
-    let tokens = wanted.unwrap_or(model.plan.context.min(DEFAULT_CONTEXT));
+    let tokens = context_of(&model.plan, context)?;
     model.plan.fit_context(tokens);
     let plan = model.plan.clone();
-    let limits = match plan.denoising {
+    let limits = match &pooling {
+        Some(pooling) => embedding_limits(&plan, tokens, sequences, pooling.pool, device),
         // A source is read whole.
         None if plan.answering.is_some() => Limits { batch: tokens.max(sequences), ..limits(&plan, tokens, sequences, sequences, device) },
         // A sequence is computed whole in each step.
-        Some(_) => Limits { batch: tokens, ..limits(&plan, tokens, sequences, tokens.min(MASKED_ANSWER + 1), device) },
+        None if plan.denoising.is_some() => {
+            Limits { batch: tokens, ..limits(&plan, tokens, sequences, tokens.min(MASKED_ANSWER + 1), device) }
+        }
         None => limits(&plan, tokens, sequences, sequences, device),
     };
     let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
-    // What recurrent layers keep is not known at the ends of pages.
-    let prefix_reuse = plan.fixed_state() == 0;
     let config = Config {
         max_sequences: sequences,
         context: tokens,
         prompt_chunk: PROMPT_CHUNK,
-        prefix_reuse,
+        // What recurrent layers keep is not known at the ends of pages.
+        prefix_reuse: plan.fixed_state() == 0,
         denoising: plan.denoising,
         answering: plan.answering.clone(),
+        pooling: pooling.map(Arc::new),
+        whole: plan.looks_ahead(),
         ..Config::default()
     };
-    Ok(Loaded { engine: Engine::new(executable, tokenizer, config), template, name, plan, checkpoint })
+    Ok((Engine::new(executable, vocabulary, config), plan))
+}
+
+/// How the model scores pairs of texts.
+pub(crate) fn ranking(checkpoint: &Checkpoint) -> anyhow::Result<Ranking> {
+    let missing = || Usage(format!("{}: has no head that scores pairs of texts", checkpoint.path.display()));
+    Ok(onebit_models::ranking(checkpoint)?.ok_or_else(missing)?)
+}
+
+/// Tokens of context for each sequence.
+fn context_of(plan: &Plan, args: &ContextArgs) -> anyhow::Result<usize> {
+    let stated = args.ctx_size.map(|n| if n == 0 { plan.context } else { n as usize });
+    let Some(wanted) = stated else { return Ok(plan.context.min(DEFAULT_CONTEXT)) };
+    if let Some(most) = plan.positions().filter(|most| wanted > *most) {
+        anyhow::bail!("--ctx-size {wanted} is beyond the {most} positions of which the model has a table; a smaller one is needed");
+    }
+    if wanted > plan.context {
+        let made = plan.context;
+        tracing::warn!("--ctx-size {wanted} is beyond the {made} tokens that the model was made for: answers may get worse there");
+    }
+    Ok(wanted)
+}
+
+/// What embeddings are made of: what the checkpoint says, with the pooling that was asked for in place of its own. Where nobody says, the
+/// mean where tokens see the whole text, and else the last, which has seen it.
+fn pooling(checkpoint: &Checkpoint, plan: &Plan, asked: Option<Pool>) -> anyhow::Result<Pooling> {
+    if plan.answering.is_some() {
+        let what = "has an encoder and a decoder, of which no embeddings are made";
+        return Err(Usage(format!("{}: {what}", checkpoint.path.display())).into());
+    }
+    let usual = if plan.looks_ahead() { Pool::Mean } else { Pool::Last };
+    let mut pooling = onebit_models::pooling(checkpoint)?.unwrap_or_else(|| usual.into());
+    pooling.pool = asked.unwrap_or(pooling.pool);
+    let width = plan.hidden.map_or(0, |hidden| plan.value(hidden).width);
+    match pooling.fault(width) {
+        Some(fault) => anyhow::bail!("{}: {fault}", checkpoint.path.display()),
+        None => Ok(pooling),
+    }
+}
+
+/// As [`limits`], for embeddings: rows of output for all tokens that the pooling needs in one step.
+fn embedding_limits(plan: &Plan, context: usize, sequences: usize, pool: Pool, args: &DeviceArgs) -> Limits {
+    let usual = limits(plan, context, sequences, sequences, args);
+    // A sequence is computed whole in one step; its keys and values take little room, as all layers share it.
+    let (batch, kv) = if plan.looks_ahead() { (context.max(sequences), KvType::F32) } else { (usual.batch, usual.kv) };
+    let outputs = if pool == Pool::Last { sequences } else { batch };
+    Limits { batch, outputs, kv, ..usual }
 }
 
 fn load(device: &dyn Device, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Box<dyn Executable>> {

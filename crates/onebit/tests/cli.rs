@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers outside of #[test] functions
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -289,6 +290,81 @@ fn logits(model: &Path, folder: &Path, more: &[&str]) -> Vec<f32> {
     std::fs::read(file).unwrap()[128..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect()
 }
 
+/// f32 of a NumPy file, and its shape as the header has it.
+fn numbers(file: &Path) -> (Vec<f32>, String) {
+    let bytes = std::fs::read(file).unwrap();
+    let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+    (bytes[128..].as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).collect(), header)
+}
+
+fn close(found: &[f32], wanted: &[f32]) {
+    assert_eq!(found.len(), wanted.len());
+    let worst = found.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst < 1e-4, "{worst}");
+}
+
+/// Of an encoder without a tokenizer, the states and their mean that transformers computed.
+#[test]
+fn states_of_an_encoder() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = fixture().with_file_name("modernbert_local");
+    let expected = onebit_formats::Checkpoint::open(model.join("expected.safetensors")).unwrap();
+    let of = |name: &str| expected.tensor(name).unwrap().to_f32();
+    let ids = of("ids_long").iter().map(|id| (*id as u32).to_string()).collect::<Vec<_>>().join(",");
+    let (gguf, file) = (folder.path().join("m.gguf"), folder.path().join("x.npy"));
+    assert!(run(&["convert", path(&model), path(&gguf)]).status.success());
+    let embed = |model: &Path, more: &[&str]| {
+        let o = run(&[&["embed", path(model), "--ids", &ids, "--exact", "-o", path(&file)], more].concat());
+        assert!(o.status.success(), "{}", said(&o));
+        numbers(&file)
+    };
+    for model in [&model, &gguf] {
+        let (states, header) = embed(model, &["--pooling", "none"]);
+        assert!(header.contains("(40, 32)"), "{header}");
+        close(&states, &of("hidden"));
+        let (mean, header) = embed(model, &["--embd-normalize", "-1"]);
+        assert!(header.contains("(1, 32)"), "{header}");
+        close(&mean, &of("embedding"));
+    }
+    // Cut, and of length 1.
+    let (cut, _) = embed(&gguf, &["--dimensions", "5"]);
+    let length = of("embedding")[..5].iter().map(|x| x * x).sum::<f32>().sqrt();
+    close(&cut, &of("embedding")[..5].iter().map(|x| x / length).collect::<Vec<_>>());
+    for (args, part) in [
+        (vec!["embed", path(&gguf), "--ids", "1", "--dimensions", "33"], "--dimensions 33: the model's vectors have 32 numbers"),
+        (vec!["embed", path(&gguf), "--ids", "1,64"], "token 64 is not in the vocabulary of 64"),
+        (vec!["embed", path(&gguf), "--ids", "1", "--pooling", "best"], "known are none, mean, cls"),
+        (
+            vec!["logits", path(&gguf), "--ids", "1", "-o", path(&file)],
+            "is an encoder, which makes embeddings and no text: use `1bit embed`",
+        ),
+        (vec!["run", path(&model), "hi"], "tokenizer"),
+    ] {
+        let o = run(&args);
+        assert!(!o.status.success() && said(&o).contains(part), "{args:?}: {}", said(&o));
+    }
+}
+
+/// A folder of sentence-transformers gives the vectors that sentence-transformers gave.
+#[test]
+fn sentence_transformers() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sentence_transformer");
+    let expected: BTreeMap<String, Vec<f32>> = serde_json::from_slice(&std::fs::read(model.join("expected.json")).unwrap()).unwrap();
+    let texts: Vec<&str> = expected.keys().map(String::as_str).collect();
+    let o = run(&[&["embed", path(&model), "--exact"], &texts[..]].concat());
+    assert!(o.status.success(), "{}", said(&o));
+    let lines: Vec<Vec<f32>> = out(&o).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), expected.len());
+    lines.iter().zip(expected.values()).for_each(|(found, wanted)| close(found, wanted));
+    let o = run(&[&["embed", path(&model), "--json", "--exact"], &texts[..]].concat());
+    let whole: serde_json::Value = serde_json::from_str(&out(&o)).unwrap();
+    assert_eq!(whole["data"].as_array().unwrap().len(), expected.len());
+    assert_eq!(whole["data"][1]["index"], 1);
+    // GGUF has no place for its dense layer.
+    let o = run(&["convert", path(&model), "/dev/null/x.gguf"]);
+    assert!(said(&o).contains("no place for the dense layers"), "{}", said(&o));
+}
+
 /// What `quantize --rotate` writes is what 1bit turns inputs for: in F32, the logits are the same.
 #[test]
 fn rotated_files_run() {
@@ -429,6 +505,7 @@ fn help_tells_of_every_command_and_the_exit_codes() {
         "list",
         "rm",
         "show",
+        "embed",
         "logits",
         "tokenize",
         "convert",

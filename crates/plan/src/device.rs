@@ -88,7 +88,7 @@ pub struct Span<'a> {
     pub pages: &'a [u32],
     /// The sequence's slot.
     pub slot: u32,
-    /// How many of its last tokens' logits are wanted, from 0 to `len`.
+    /// How many of its last tokens' rows of output are wanted, from 0 to `len`.
     pub outputs: usize,
 }
 
@@ -247,13 +247,17 @@ pub trait Device: Send + Sync {
 pub trait Executable: Send {
     /// What it was made for.
     fn limits(&self) -> &Limits;
-    /// Numbers in a row of logits.
+    /// Tokens in the vocabulary.
     fn vocabulary(&self) -> usize;
     /// Numbers of the rows that tokens may be given ([`BatchForm::given`]).
     fn given(&self) -> usize {
         0
     }
-    /// Appends the batch's tokens to their sequences and gives the logits asked for, `[outputs, vocabulary]`, span by span.
+    /// Numbers in a row of the output: of logits, or of hidden states.
+    fn width(&self) -> usize {
+        self.vocabulary()
+    }
+    /// Appends the batch's tokens to their sequences and gives the rows asked for, `[outputs, width]`, span by span.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError>;
     /// Reads sources, whole: a model of an encoder and a decoder keeps what it makes of each in the pages of its span, whose answer is then
     /// made by [steps](Executable::step). A page holds, for its positions, tokens of the source and of the answer alike.
@@ -296,7 +300,7 @@ impl Batch<'_> {
             return fail(format!("token {t} is not in the vocabulary of {vocabulary}"));
         }
         if self.spans.iter().map(|s| s.outputs).sum::<usize>() > limits.outputs {
-            return fail(format!("more than {} rows of logits asked for", limits.outputs));
+            return fail(format!("more than {} rows of output asked for", limits.outputs));
         }
         // Pair by pair, as a step allocates nothing; spans are few.
         let twice = |i: usize, s: &Span<'_>| self.spans[..i].iter().any(|other| other.slot == s.slot);

@@ -42,6 +42,7 @@ impl<'a> Graph<'a> {
             weights: vec![],
             states: vec![],
             output: Value(0),
+            hidden: None,
             vocabulary,
             context,
             denoising: None,
@@ -147,15 +148,29 @@ impl<'a> Graph<'a> {
 
     /// The numbers of the small tensor `name`, which must be there: what the plan itself is made of. Zeros after a fault.
     pub fn constant(&mut self, name: &str, shape: &[usize]) -> Vec<f32> {
+        self.source(name, shape).map_or_else(|| vec![0.0; shape.iter().product()], |weight| weight.to_f32())
+    }
+
+    /// The weight `name` itself, which must be there; `None` after a fault. The plan does not hold it thereby.
+    pub fn source(&mut self, name: &str, shape: &[usize]) -> Option<Weight> {
         let name = self.full_name(name, "");
         let fault = match self.weights_by_name.resolve(&name, shape) {
-            Ok(Some(weight)) if weight.shape == shape => return weight.to_f32(),
+            Ok(Some(weight)) if weight.shape == shape => return Some(weight),
             Ok(Some(weight)) => Error::Shape { name, found: weight.shape.clone(), expected: shape.to_vec() },
             Ok(None) => Error::Missing(name),
             Err(error) => error,
         };
         self.fail(fault);
-        vec![0.0; shape.iter().product()]
+        None
+    }
+
+    /// A weight that was made of others.
+    pub(crate) fn made(&mut self, weight: Weight) -> WeightId {
+        let name = self.full_name(&weight.name, ".weight");
+        let id = WeightId(self.weights.len() as u32);
+        self.plan.weights.push(WeightInfo { name, shape: weight.shape.clone(), ty: weight.ty, bytes: weight.bytes() });
+        self.weights.push(weight);
+        id
     }
 
     /// Says that the model is good for no more than `tokens` of context.
@@ -224,18 +239,30 @@ impl<'a> Graph<'a> {
         self.plan.op_layers.push(self.layer);
     }
 
+    /// The ops so far.
+    pub(crate) fn ops(&self) -> &[Op] {
+        &self.plan.ops
+    }
+
     /// What a sequence carries for an op that is about to be added.
     pub(crate) fn new_state(&mut self, state: State) -> StateId {
         self.plan.states.push(state);
         StateId(self.plan.states.len() as u32 - 1)
     }
 
-    /// Ends the plan in `logits` and checks it whole.
-    pub fn finish(mut self, logits: Value) -> Result<Model> {
+    /// Says that `x`, of the rows asked for, are the last hidden states, normalised: what embeddings are made of. It need not be said
+    /// where the [`Graph::head`] reads them. A plan that ends in them is an encoder's.
+    pub fn hidden(&mut self, x: Value) -> Value {
+        self.plan.hidden.get_or_insert(x);
+        x
+    }
+
+    /// Ends the plan in logits, or in hidden states, and checks it whole.
+    pub fn finish(mut self, output: Value) -> Result<Model> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        self.plan.output = logits;
+        self.plan.output = output;
         self.plan.validate()?;
         Ok(Model { plan: self.plan, weights: self.weights })
     }

@@ -13,6 +13,7 @@ mod error;
 mod graph;
 pub mod ops;
 mod plan;
+mod pooling;
 mod rope;
 mod rotation;
 mod show;
@@ -28,6 +29,7 @@ pub use ops::{
     Route, Score, Weigh,
 };
 pub use plan::{Answering, Denoising, Kind, Model, Plan, Rows, State, StateId, Value, ValueInfo, WeightId, WeightInfo};
+pub use pooling::{Dense, Form, Gathered, LayerNorm, Norm, Pool, Pooling};
 pub use rope::{AXES, Longer, Rope, RopeStyle, Stretch};
 pub use rotation::{Rotated, Rotation, Rotations, Signs, rotate};
 pub use weight::{Edit, Part, Weight};

@@ -104,8 +104,10 @@ pub struct Plan {
     pub weights: Vec<WeightInfo>,
     /// States, by [`StateId`].
     pub states: Vec<State>,
-    /// The logits: rows [`Rows::Outputs`], as wide as the vocabulary.
+    /// The logits, as wide as the vocabulary, or the [hidden states](Plan::hidden): rows [`Rows::Outputs`].
     pub output: Value,
+    /// The last hidden states, normalised, where they are known: rows [`Rows::Outputs`].
+    pub hidden: Option<Value>,
     /// Tokens in the vocabulary.
     pub vocabulary: usize,
     /// Tokens of context that the model was made for.
@@ -176,6 +178,16 @@ impl Plan {
         }
     }
 
+    /// Whether the output are hidden states, and not logits.
+    pub fn gives_hidden(&self) -> bool {
+        self.hidden == Some(self.output)
+    }
+
+    /// Numbers in a row of the output.
+    pub fn width(&self) -> usize {
+        self.value(self.output).width
+    }
+
     /// Settles what depends on how long sequences may get: `context` tokens. To be called before a device loads the plan; without
     /// it, sequences are taken to stay as short as the model was first made for.
     pub fn fit_context(&mut self, context: usize) {
@@ -231,10 +243,15 @@ impl Plan {
             return Err(crate::Error::invalid(format!("token {token} is not in the vocabulary of {}", self.vocabulary)));
         }
         let out = self.value(self.output);
-        if !known[self.output.0 as usize] || out.rows != Rows::Outputs || out.width != self.vocabulary {
+        if !known[self.output.0 as usize] || out.rows != Rows::Outputs || !self.gives_hidden() && out.width != self.vocabulary {
             return Err(crate::Error::invalid("the plan does not end in logits of the vocabulary's width"));
         }
-        Ok(())
+        match self.hidden {
+            Some(v) if self.value(v).rows != Rows::Outputs => {
+                Err(crate::Error::invalid("hidden states are not those of the rows that are asked for"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -252,6 +269,23 @@ pub struct Model {
 }
 
 impl Model {
+    /// The same model up to its last hidden states, which are its output then.
+    ///
+    /// # Errors
+    /// When the architecture does not tell which they are.
+    pub fn up_to_hidden(mut self) -> Result<Self> {
+        let plan = &mut self.plan;
+        let made = plan.hidden.and_then(|hidden| Some((hidden, plan.ops.iter().position(|op| op.output() == hidden)?)));
+        let Some((hidden, last)) = made else {
+            return Err(crate::Error::invalid(format!("the architecture `{}` has no hidden states to make embeddings of", plan.name)));
+        };
+        plan.ops.truncate(last + 1);
+        plan.op_layers.truncate(last + 1);
+        plan.output = hidden;
+        plan.validate()?;
+        Ok(self)
+    }
+
     /// A weight's source.
     pub fn weight(&self, w: WeightId) -> &Weight {
         &self.weights[w.0 as usize]

@@ -5,8 +5,8 @@ use onebit_plan::{
     Score, Signs, State, StateId, Value, ValueInfo, Weigh, WeightId, WeightInfo,
     ops::{
         ApplyRope, BlockLinear, CausalConv, ChosenLinear, Clamp, Concat, Elementwise, Embed, Glu, Hadamard, Index, LayerNorm, Lightning,
-        Linear, Lookup, NgramEmbed, NgramHead, Pairwise, PositionScale, Remember, RgLru, RmsNorm, Scale, Select, SelectiveScan, Sinusoid,
-        Slice, SparseAttention, Sum, Taps, Transpose, WeightedBinary, Wkv,
+        Linear, Lookup, NgramEmbed, NgramHead, Pairwise, PositionScale, Relative, Remember, RgLru, RmsNorm, Scale, Select, SelectiveScan,
+        Sinusoid, Slice, SparseAttention, Sum, Taps, Transpose, WeightedBinary, Wkv,
     },
 };
 use onebit_quants::F32;
@@ -26,6 +26,7 @@ impl Build {
             weights: vec![],
             states: vec![],
             output: Value(0),
+            hidden: None,
             vocabulary: 6,
             context: 16,
             denoising: None,
@@ -242,6 +243,7 @@ fn attention() {
         softcap: None,
         sinks: None,
         alibi: None,
+        relative: None,
         out: X,
     };
     let with = |heads: usize, kv_heads: usize, key: usize, state: State, sinks: Option<&[usize]>| {
@@ -276,6 +278,49 @@ fn attention() {
         ("no op before it has appended keys and values", again(false)),
         ("the state is Fixed", with(2, 2, 4, State::Fixed { shape: vec![2, 4, 4] }, None)),
         ("`w1` has shape [3], but the configuration asks for [2]", with(2, 2, 4, kv(2), Some(&[3]))),
+    ]);
+}
+
+/// Biases by distance: how many buckets, what they are made of, and that rows of other tokens are there.
+#[test]
+fn biases_by_distance() {
+    let fault = |mask: Mask, buckets: &[u32], fixed: usize, of_key: Option<usize>| {
+        Build::with(8, |b, out| {
+            let of_key = of_key.map(|width| {
+                let (weight, of_key) = (b.weight(&[width, 8]), b.value(width));
+                b.op(Linear { x: X, weight, bias: None, out: of_key });
+                of_key
+            });
+            let relative = Relative { buckets: buckets.to_vec(), count: 3, fixed: Some(vec![0.0; fixed]), of_query: None, of_key };
+            let state = b.state(State::Kv { heads: 2, key: 4, value: 4, window: None });
+            let (heads, key, scale) = (2, 4, 1.0);
+            Attention {
+                q: X,
+                kv: Some([X; 2]),
+                state,
+                heads,
+                kv_heads: heads,
+                key,
+                value: key,
+                scale,
+                mask,
+                groups: false,
+                softcap: None,
+                sinks: None,
+                alibi: None,
+                relative: Some(relative),
+                out,
+            }
+        })
+    };
+    hold(&[
+        ("", fault(Mask::Causal, &[0, 1, 2], 6, None)),
+        ("", fault(Mask::Full, &[0, 1, 2], 6, Some(6))),
+        ("2 distances have buckets", fault(Mask::Causal, &[0, 1], 6, None)),
+        ("odd and below 3", fault(Mask::Causal, &[0, 1, 3], 6, None)),
+        ("there are 5 numbers for 3 buckets of 2 heads", fault(Mask::Causal, &[0, 1, 2], 5, None)),
+        ("what positions add is 4 wide, but should be 6", fault(Mask::Full, &[0, 1, 2], 6, Some(4))),
+        ("not all of a sequence is in a step", fault(Mask::Causal, &[0, 1, 2], 6, Some(6))),
     ]);
 }
 
@@ -595,6 +640,7 @@ fn seq2seq(change: impl FnOnce(&mut Build, &mut Remember, &mut Attention)) -> St
         softcap: None,
         sinks: None,
         alibi: None,
+        relative: None,
         out,
     };
     change(&mut b, &mut remember, &mut attention);

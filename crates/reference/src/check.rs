@@ -80,10 +80,84 @@ impl Expected {
 
     /// Standard deviation of the long prompt's logits, in which differences are measured.
     pub fn deviation(&self) -> f64 {
-        let n = self.long_logits.len() as f64;
-        let mean = self.long_logits.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
-        (self.long_logits.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n).sqrt()
+        deviation(&self.long_logits)
     }
+}
+
+/// What another implementation computed for an encoder.
+#[derive(Clone, Debug)]
+pub struct ExpectedStates {
+    /// A text.
+    pub tokens: Vec<u32>,
+    /// Its last hidden states, `[tokens, width]`.
+    pub hidden: Vec<f32>,
+    /// Their mean.
+    pub embedding: Vec<f32>,
+}
+
+impl ExpectedStates {
+    /// Reads `expected.safetensors` in `folder`.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("expected.safetensors");
+        let file = Checkpoint::open(&path)?;
+        let numbers = |name: &str| file.tensor(name).map(|t| t.to_f32()).ok_or_else(|| Error::invalid(&path, format!("has no `{name}`")));
+        let tokens = numbers("ids_long")?.iter().map(|x| *x as u32).collect();
+        Ok(Self { tokens, hidden: numbers("hidden")?, embedding: numbers("embedding")? })
+    }
+
+    /// Standard deviation of the states, in which differences are measured.
+    pub fn deviation(&self) -> f64 {
+        deviation(&self.hidden)
+    }
+}
+
+/// Runs an encoder on `device`: the text alone, its last rows only, and in a batch behind and before a shorter text, whose states must not
+/// change by it. The bar is for the largest difference in standard deviations of the states.
+pub fn encoder(device: &dyn Device, model: Model, expected: &ExpectedStates, limits: &Limits) -> Result<Report, DeviceError> {
+    let mut exe = device.load(model, limits, &mut |_| {})?;
+    let exe = exe.as_mut();
+    let (long, width) = (&expected.tokens[..], exe.width());
+    let short = &long[..long.len() / 3];
+    let first = || Sequence::new(limits, 0);
+    let second = || Sequence::new(limits, 1);
+    let whole = feed(exe, &mut [(&mut first(), long, long.len())])?;
+    let alone = feed(exe, &mut [(&mut second(), short, short.len())])?;
+    let last = feed(exe, &mut [(&mut first(), long, 2)])?;
+    let behind = feed(exe, &mut [(&mut second(), short, short.len()), (&mut first(), long, long.len())])?;
+    let before = feed(exe, &mut [(&mut first(), long, long.len()), (&mut second(), short, short.len())])?;
+    let (short_first, long_last) = behind.split_at(alone.len());
+    let (long_first, short_last) = before.split_at(whole.len());
+    let deviation = expected.deviation();
+    let case = |name: &str, found: &[f32], wanted: &[f32], same: &[f32]| Case {
+        name: name.into(),
+        worst: difference(found, wanted) / deviation,
+        identical: found.iter().map(|x| x.to_bits()).eq(same.iter().map(|x| x.to_bits())),
+    };
+    let tail = (long.len() - 2) * width;
+    let mean: Vec<f32> = (0..width).map(|i| whole.iter().skip(i).step_by(width).sum::<f32>() / long.len() as f32).collect();
+    let cases = vec![
+        case("whole", &whole, &expected.hidden, &whole),
+        case("last states only", &last, &expected.hidden[tail..], &whole[tail..]),
+        case("behind another", long_last, &expected.hidden, &whole),
+        case("before another", long_first, &expected.hidden, &whole),
+        case("the other, first", short_first, &alone, &alone),
+        case("the other, last", short_last, &alone, &alone),
+        case("mean", &mean, &expected.embedding, &mean),
+    ];
+    Ok(Report { cases, greedy: None })
+}
+
+/// The largest difference; infinite where a number is none, or there are more or fewer.
+pub fn difference(found: &[f32], wanted: &[f32]) -> f64 {
+    let off = |(a, b): (&f32, &f32)| if a.is_finite() { f64::from((a - b).abs()) } else { f64::INFINITY };
+    let start = if found.len() == wanted.len() { 0.0 } else { f64::INFINITY };
+    found.iter().zip(wanted).map(off).fold(start, f64::max)
+}
+
+fn deviation(values: &[f32]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
+    (values.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n).sqrt()
 }
 
 /// One way of feeding, and what came of it.
@@ -194,9 +268,7 @@ impl Recorder<'_> {
     fn add(&mut self, name: impl Into<String>, long: bool, first: usize, logits: &[f32]) {
         let expected = if long { &self.expected.long_logits } else { &self.expected.short_logits };
         let skip = first * self.vocabulary;
-        let off = |(a, b): (&f32, &f32)| if a.is_finite() { f64::from((a - b).abs()) } else { f64::INFINITY };
-        let same_length = logits.len() == expected.len() - skip;
-        let worst = logits.iter().zip(&expected[skip..]).map(off).fold(if same_length { 0.0 } else { f64::INFINITY }, f64::max);
+        let worst = difference(logits, &expected[skip..]);
         if self.cases.is_empty() {
             self.whole = logits.to_vec();
         }

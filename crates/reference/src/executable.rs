@@ -221,7 +221,15 @@ impl Interpreter {
                     let group = if a.groups { batch.inputs.group(i) } else { None };
                     let end = if a.mask == Mask::Source { row.source } else { row.end };
                     let seen = a.mask.seen_with(row.position, end, group);
-                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, seen));
+                    let of_row = |v: Option<Value>, i: usize| v.map(|v| &of(v)[i][..]);
+                    let apart = |h: usize, t: usize| {
+                        a.relative.as_ref().map_or(0.0, |r| {
+                            // Where it is read, all of the sequence is in the step.
+                            let key = r.of_key.map_or(0, |_| i + t - row.position);
+                            ops::relative(r, h, (row.position, t), of_row(r.of_query, i), of_row(r.of_key, key))
+                        })
+                    };
+                    out.push(ops::attention(a, &of(a.q)[i], &past, self.optional(a.sinks), row.position, seen, &apart));
                 }
                 out
             }
@@ -420,6 +428,10 @@ impl Executable for Interpreter {
 
     fn vocabulary(&self) -> usize {
         self.plan.vocabulary
+    }
+
+    fn width(&self) -> usize {
+        self.plan.width()
     }
 
     fn given(&self) -> usize {

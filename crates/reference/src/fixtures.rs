@@ -144,3 +144,24 @@ macro_rules! fixtures {
         }
     };
 }
+
+/// The encoders among the fixtures: as [`fixtures!`], with the values of [`ExpectedStates`](crate::check::ExpectedStates).
+#[macro_export]
+macro_rules! encoders {
+    ($each:ident) => {
+        $each! {
+            bert: gguf,
+            roberta: gguf,
+            xlm_roberta: gguf,
+            distilbert: gguf,
+            electra: hub_only,
+            mpnet: hub_only,
+            deberta_v2: hub_only,
+            deberta_v3: hub_only,
+            deberta_own: hub_only,
+            modernbert: gguf,
+            modernbert_local: gguf,
+            nomic_bert: gguf,
+        }
+    };
+}

@@ -89,6 +89,11 @@ impl ApiError {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", Some("queue_full"), message).retry(1)
     }
 
+    /// 501: the model, or the way in which it was loaded, cannot do it.
+    pub(crate) fn unable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "not_supported_error", Some("not_supported"), message)
+    }
+
     /// 503: not now.
     pub(crate) fn unavailable(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable_error", Some(code), message)

@@ -1,7 +1,7 @@
 //! The streams of an engine that make up one answer: one for each choice.
 
 use crate::error::ApiError;
-use onebit_engine::{Engine, EngineError, Event, Finish, Logprobs, Request, Stream, SubmitError, Token};
+use onebit_engine::{Engine, EngineError, Event, Finish, Logprobs, Request, Stream, SubmitError, Text, Token};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -19,6 +19,19 @@ impl Generation {
         // Those that were accepted before one that is not are dropped, and so cancelled.
         let streams: Result<_, _> = requests.into_iter().map(submit).collect();
         Ok(Self { streams: streams.map_err(|error| refused(error, source))?, turn: 0 })
+    }
+
+    /// Makes vectors of texts, some at a time, so that one request does not fill the queue.
+    pub(crate) async fn embed_all(engine: &Engine, texts: Vec<Text>, source: &str) -> Result<Vec<Choice>, ApiError> {
+        let at_once = engine.config().queue.clamp(1, 32);
+        let mut done = Vec::with_capacity(texts.len());
+        let mut texts = texts.into_iter().peekable();
+        while texts.peek().is_some() {
+            let streams: Result<_, _> = texts.by_ref().take(at_once).map(|text| engine.embed(text).map(Some)).collect();
+            let some = Self { streams: streams.map_err(|error| refused(error, source))?, turn: 0 };
+            done.extend(some.collect().await?);
+        }
+        Ok(done)
     }
 
     /// Waits for the first event, after which an answer can begin. A choice that fails before that is an error.
@@ -63,6 +76,7 @@ impl Generation {
             let choice = &mut building[index];
             match event {
                 Event::Prompt(logprobs) => choice.prompt = logprobs,
+                Event::Embedding(vectors) => choice.vectors = vectors,
                 Event::Token(token) => {
                     choice.text.push_str(&token.text);
                     choice.tokens.push(token);
@@ -101,6 +115,8 @@ pub(crate) struct Choice {
     pub(crate) tokens: Vec<Token>,
     /// Of the prompt's tokens, where asked for.
     pub(crate) prompt: Vec<Option<Logprobs>>,
+    /// Of a text that was embedded: one, or one for each token.
+    pub(crate) vectors: Vec<Vec<f32>>,
     pub(crate) finish: Finish,
 }
 
@@ -109,14 +125,15 @@ struct Building {
     text: String,
     tokens: Vec<Token>,
     prompt: Vec<Option<Logprobs>>,
+    vectors: Vec<Vec<f32>>,
     finish: Option<Finish>,
 }
 
 impl Building {
     fn done(self) -> Result<Choice, ApiError> {
-        let Self { text, tokens, prompt, finish } = self;
+        let Self { text, tokens, prompt, vectors, finish } = self;
         let finish = finish.ok_or_else(|| ApiError::internal("the engine ended a stream without saying why"))?;
-        Ok(Choice { text, tokens, prompt, finish })
+        Ok(Choice { text, tokens, prompt, vectors, finish })
     }
 }
 
@@ -136,12 +153,21 @@ fn refused(error: SubmitError, source: &str) -> ApiError {
             let message = format!("This model reads at most {limit} tokens. However, your {source} resulted in {prompt} tokens.");
             ApiError::too_large(message).of(source).coded("context_length_exceeded")
         }
+        SubmitError::NoEmbeddings => no_embeddings(),
+        SubmitError::NoText => {
+            ApiError::unable("The model was loaded to make embeddings: start the server without `--embeddings`, or with another model")
+        }
         SubmitError::EmptyPrompt => ApiError::invalid(source, format!("`{source}` has no tokens: there is nothing to go on from")),
         SubmitError::Invalid { param: "prompt", message } => ApiError::invalid(source, format!("Invalid value for `{source}`: {message}")),
         SubmitError::Invalid { param, message } => ApiError::invalid(param, format!("Invalid value for `{param}`: {message}")),
         SubmitError::ShuttingDown => ApiError::unavailable("shutting_down", "The server is shutting down"),
         error @ SubmitError::Stopped(_) => ApiError::internal(error),
     }
+}
+
+/// Of a model that writes text.
+pub(crate) fn no_embeddings() -> ApiError {
+    ApiError::unable("The model was loaded to write text: start the server with `--embeddings`, or with a model that is made for them")
 }
 
 /// Why an answer broke off, as an answer or an event.
@@ -151,6 +177,8 @@ pub(crate) fn failed(error: &EngineError) -> ApiError {
         EngineError::Grammar(_) => ApiError::bad_request(error.to_string()).coded("invalid_value"),
         EngineError::ShuttingDown => ApiError::unavailable("shutting_down", "The server was shut down before the answer was complete"),
         EngineError::Deadline(_) => ApiError::unavailable("deadline", format!("The answer was {error}")),
-        EngineError::Logits { .. } | EngineError::Step(_) | EngineError::Stopped(_) => ApiError::internal(error),
+        EngineError::Logits { .. } | EngineError::States { .. } | EngineError::Step(_) | EngineError::Stopped(_) => {
+            ApiError::internal(error)
+        }
     }
 }

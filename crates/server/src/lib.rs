@@ -34,4 +34,4 @@ mod tools;
 
 pub use options::{Limits, ServeOptions};
 pub use serve::{LoadError, ServeError, Server, serve};
-pub use state::{LoadProgress, Loaded, ModelInfo};
+pub use state::{LoadProgress, Loaded, ModelInfo, Ranks};

@@ -95,6 +95,8 @@ pub struct Limits {
     pub tools: usize,
     /// Prompts in one request for completions.
     pub prompts: usize,
+    /// Texts in one request for embeddings.
+    pub inputs: usize,
     /// Choices in one answer: prompts times `n`.
     pub choices: usize,
     /// Stop strings.
@@ -125,6 +127,7 @@ impl Default for Limits {
             messages: 4096,
             tools: 512,
             prompts: 128,
+            inputs: 2048,
             choices: 128,
             stops: 64,
             stop_bytes: 1024,

@@ -98,6 +98,8 @@ impl<F: Format> HttpBody for EventBody<F> {
                 }
                 Poll::Ready(Some((choice, event))) => match event {
                     Event::Prompt(logprobs) => this.format.prompt(choice, logprobs, &mut out),
+                    // Never where text is written.
+                    Event::Embedding(_) => {}
                     Event::Token(token) => this.format.token(choice, token, &mut out),
                     Event::Finished(finish) => this.format.finish(choice, finish, &mut out),
                     Event::Failed(error) => {

@@ -21,6 +21,15 @@ pub struct Loaded {
     pub sampling: Sampling,
     /// What `/v1/models` tells.
     pub info: ModelInfo,
+    /// Where the engine's vectors are scores of pairs of texts.
+    pub ranks: Option<Ranks>,
+}
+
+/// How pairs of texts are put to a model that scores them.
+#[derive(Clone, Debug, Default)]
+pub struct Ranks {
+    /// What the second text's tokens are given besides, where the model tells two kinds of tokens apart.
+    pub second: Option<Arc<[f32]>>,
 }
 
 /// Facts about a model, for `/v1/models`.
@@ -64,6 +73,7 @@ pub(crate) struct Model {
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) sampling: Sampling,
     pub(crate) info: ModelInfo,
+    pub(crate) ranks: Option<Ranks>,
     pub(crate) marks: Marks,
     /// How its chats' answers are read.
     pub(crate) reading: Reading,
@@ -96,10 +106,10 @@ impl Reading {
 
 impl From<Loaded> for Model {
     fn from(loaded: Loaded) -> Self {
-        let Loaded { engine, template, sampling, info } = loaded;
+        let Loaded { engine, template, sampling, info, ranks } = loaded;
         let marks = Marks::of(engine.tokenizer());
         let reading = Reading::of(template.as_ref(), engine.tokenizer());
-        Self { engine, template, sampling, info, marks, reading, compiler: OnceLock::new() }
+        Self { engine, template, sampling, info, ranks, marks, reading, compiler: OnceLock::new() }
     }
 }
 

@@ -144,3 +144,24 @@ fn facts() {
     assert_eq!(t.token_text(t.len() as u32), None);
     assert_eq!(t.decode(&[u32::MAX, id], false), "<|im_end|>");
 }
+
+/// Two texts that belong together, against the package (`tests/data/make_pairs.py`).
+#[test]
+fn pairs_of_texts() {
+    let expected = json(&data("pairs.json"));
+    let expected = expected.as_array().unwrap();
+    for entry in expected {
+        let name = entry["name"].as_str().unwrap();
+        let small = ALL.iter().find(|small| small.name == name).unwrap();
+        for row in entry["rows"].as_array().unwrap() {
+            let (first, second) = (row["first"].as_str().unwrap(), row["second"].as_str().unwrap());
+            let (found, start) = small.tokenizer.encode_pair(first, second).unwrap();
+            assert_eq!(found, ids(&row["ids"]), "{name}: {first:?} and {second:?}");
+            assert!(row["start"].as_u64().is_none_or(|expected| start as u64 == expected), "{name}: {start} for {}", row["start"]);
+        }
+    }
+    assert_eq!(expected.len(), 12);
+    // Vocabularies that put nothing around texts say nothing of two.
+    let bare = ALL.iter().filter(|small| small.tokenizer.encode_pair("a", "b").is_none()).count();
+    assert!(bare > 10, "{bare}");
+}

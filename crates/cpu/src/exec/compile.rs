@@ -16,7 +16,7 @@ use crate::{
     matmul::{ActivationKind, Activations, Matrix},
     ops::{
         Row, RowOp, WorkOp,
-        attention::{self, Append, Attend, Cache, Cell, Settings},
+        attention::{self, Append, Attend, Bias, Cache, Cell, Settings},
         binary::{Pairwise, Scale, Weighted},
         block_linear::{BlockLinear, FillBlocks, Transposed},
         causal_conv::{self, CausalConv},
@@ -561,8 +561,13 @@ impl Compiler<'_> {
             self.append(&cache, inputs);
         }
         let sinks = self.parts.weights.some_vector(a.sinks)?;
-        let settings =
-            Settings { heads: a.heads, scale: a.scale, mask: a.mask, groups: a.groups, softcap: a.softcap, sinks, alibi: a.alibi.clone() };
+        let of = |v: Option<Value>| v.map(|v| self.value(v)).transpose();
+        let relative = match &a.relative {
+            Some(r) => Some(Bias { relative: r.clone(), of_query: of(r.of_query)?, of_key: of(r.of_key)? }),
+            None => None,
+        };
+        let &Attention { heads, scale, mask, groups, softcap, .. } = a;
+        let settings = Settings { heads, scale, mask, groups, softcap, sinks, alibi: a.alibi.clone(), relative };
         let (q, out) = (self.value(a.q)?, self.value(a.out)?);
         self.together("attention", Attend { cache, settings, q, out, scratch, counter: Counter::new(), isa });
         Ok(())

@@ -54,6 +54,7 @@ pub(crate) struct CpuExecutable {
     form: BatchForm,
     /// What batches of sources are like, where there is an encoder.
     source_form: Option<BatchForm>,
+    width: usize,
     stages: Vec<Work>,
     /// Those that read sources.
     reading: Vec<Work>,
@@ -76,7 +77,8 @@ pub(crate) fn load(host: &Host, model: Model, limits: &Limits, progress: &mut dy
     let table = host.profile.table(reading.iter().chain(&stages).map(Work::name).collect());
     let buffers = StepBuffers::new(limits.batch, limits.outputs);
     let (host, limits, form, source_form) = (host.clone(), limits.clone(), plan.batch_form(), plan.source_form());
-    Ok(CpuExecutable { host, limits, form, source_form, stages, reading, table, output, watched, states, buffers })
+    let width = plan.width();
+    Ok(CpuExecutable { host, limits, form, source_form, width, stages, reading, table, output, watched, states, buffers })
 }
 
 impl CpuExecutable {
@@ -125,6 +127,9 @@ impl Executable for CpuExecutable {
     }
     fn given(&self) -> usize {
         self.form.given
+    }
+    fn width(&self) -> usize {
+        self.width
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
         batch.check(&self.limits, &self.form)?;

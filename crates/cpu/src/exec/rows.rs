@@ -204,6 +204,7 @@ mod tests {
             weights: vec![],
             states: vec![],
             output: Value(5),
+            hidden: None,
             vocabulary: 64,
             context: 1,
             denoising: None,

@@ -4,6 +4,7 @@
 
 mod caches;
 mod diffusion;
+mod embedding;
 mod faults;
 mod guided;
 mod images;

@@ -6,7 +6,7 @@ use crate::{
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{AttentionSpec, ExpertsSpec, Function, Graph, Mask, RopeStyle, Route, Score, Value};
+use onebit_plan::{AttentionSpec, ExpertsSpec, Function, Graph, Mask, RopeStyle, Route, Score, Value, ops::Relative};
 
 /// Names of the trunk of nearly all decoders.
 pub(crate) const TRUNK: &[Entry] =
@@ -163,7 +163,7 @@ impl Decoder {
 
     /// Numbers in a row of the stream.
     pub(crate) fn width(s: &Settings<'_>) -> Result<usize> {
-        s.size("hidden_size|n_embd|d_model|n_embed|model_dim", "embedding_length")
+        s.size("hidden_size|n_embd|d_model|n_embed|model_dim|dim", "embedding_length")
     }
 
     /// The norm `name` of a row of the stream.
@@ -408,10 +408,20 @@ impl Heads {
     }
 
     /// What the heads make of prepared queries, keys and values.
-    pub(crate) fn attend(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask) -> Value {
+    pub(crate) fn attend(&self, g: &mut Graph<'_>, qkv: [Value; 3], mask: Mask) -> Value {
+        self.attend_apart(g, qkv, mask, None)
+    }
+
+    /// The same with what is added to the scores by distance.
+    pub(crate) fn attend_apart(&self, g: &mut Graph<'_>, [q, k, v]: [Value; 3], mask: Mask, relative: Option<Relative>) -> Value {
         let &Self { heads, kv_heads, head, value, scale, softcap, sinks, .. } = self;
         let alibi = self.alibi.map(|(max, by)| alibi_slopes(heads, max).iter().map(|slope| slope * by).collect());
-        g.attention(q, k, v, &AttentionSpec { heads, kv_heads, key: head, value, scale, mask, groups: false, softcap, sinks, alibi })
+        g.attention(
+            q,
+            k,
+            v,
+            &AttentionSpec { heads, kv_heads, key: head, value, scale, mask, groups: false, softcap, sinks, alibi, relative },
+        )
     }
 
     /// Where queries, keys and values begin in a run of a matrix of all three, and how many rows of each a run has.

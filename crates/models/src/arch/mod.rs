@@ -9,14 +9,17 @@ mod bailing;
 mod bailing_hybrid;
 mod bamba;
 mod bart;
+mod bert;
 pub(crate) mod bitnet;
 mod blocks;
 mod bloom;
 mod cohere;
 mod dbrx;
+mod deberta;
 mod deepseek;
 mod diffllama;
 mod doge;
+mod encoder;
 mod ernie4_5;
 mod exaone;
 mod exaone4;
@@ -58,11 +61,13 @@ mod minicpm3;
 mod minimax;
 mod mixture;
 mod modernbert;
+mod mpnet;
 mod mpt;
 mod nanochat;
 mod nemotron;
 mod nemotron_h;
 mod ngram;
+mod nomic_bert;
 mod olmo;
 mod olmo2;
 mod olmo_hybrid;
@@ -80,6 +85,7 @@ mod qwen3_5;
 mod qwen3_next;
 mod qwen4_exp;
 mod recurrent_gemma;
+mod relative;
 mod rwkv;
 mod seed_oss;
 mod seq2seq;
@@ -235,6 +241,14 @@ static ALL: &[&Arch] = &[
     &bart::M2M_100,
     &bart::BLENDERBOT,
     &bart::BLENDERBOT_SMALL,
+    &bert::BERT,
+    &bert::ROBERTA,
+    &bert::ELECTRA,
+    &bert::DISTILBERT,
+    &mpnet::MPNET,
+    &deberta::DEBERTA_V2,
+    &modernbert::MODERNBERT,
+    &nomic_bert::NOMIC_BERT,
 ];
 
 /// All architectures.

@@ -1,18 +1,31 @@
 //! ModernBERT (Warner et al. 2024, arXiv:2412.13663): pre-norm layers with LayerNorm, gated feed-forward layers, and attention that is
 //! local in two of three layers, where it turns by shorter wavelengths; and its decoder (Weller et al. 2025, arXiv:2507.11412), which
-//! looks back only. Reference: transformers' `models/modernbert_decoder`.
+//! looks back only. Reference: transformers' `models/modernbert` and `modernbert_decoder`.
 
-use super::{Arch, blocks::*};
+use super::{
+    Arch,
+    blocks::{Decoder, Heads},
+    encoder,
+};
 use crate::{
     Result,
     names::{Entry, tensor},
     rope::{RopeKeys, Rotary},
     settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Graph, Mask, Value};
 
 pub(crate) static MODERNBERT_DECODER: Arch =
     Arch { hf: &["modernbert-decoder"], gguf: &[], tensors: &[TRUNK, HEAD, SPLIT_ATTENTION, LAYERS], ignored: &[], plan: decoder };
+
+pub(crate) static MODERNBERT: Arch =
+    Arch { hf: &["modernbert"], gguf: &["modern-bert"], tensors: &[TRUNK, FUSED_ATTENTION, LAYERS], ignored: UNUSED, plan: encoder };
+
+/// Heads for other tasks than embedding.
+const UNUSED: &[&str] = &["head.*", "decoder.*", "classifier.*"];
+
+const FUSED_ATTENTION: &[Entry] = &[tensor("blk.{}.attn_qkv", "model.layers.{}.attn.Wqkv")];
 
 const TRUNK: &[Entry] = &[
     tensor("token_embd", "model.embeddings.tok_embeddings"),
@@ -41,30 +54,53 @@ const LAYERS: &[Entry] = &[
 const FULL: RopeKeys = RopeKeys { base: "global_rope_theta", ..RopeKeys::FULL };
 const LOCAL: RopeKeys = RopeKeys { base: "local_rope_theta", ..RopeKeys::SLIDING };
 
+fn encoder(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
+    encoder::says_nothing_of_causes(s)?;
+    let c = Decoder::read_layer_norm(s, "norm_eps")?;
+    let masks = masks_of(s, c.layers, Mask::Full, Mask::Near(width_of_window(s)? / 2))?;
+    let x = layers(s, g, &c, &masks)?;
+    let x = g.select(x);
+    let x = c.norm(g, x, c.output_norm);
+    Ok(g.hidden(x))
+}
+
+/// Tokens that a local layer sees, on both sides together.
+fn width_of_window(s: &Settings<'_>) -> Result<usize> {
+    s.size_or("local_attention", "attention.sliding_window", 128)
+}
+
 fn decoder(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read_layer_norm(s, "norm_eps")?;
     // A window that is stated comes before the width of ModernBERT's, of which a decoder sees the half behind.
     let stated = s.window()?;
     let window = match stated {
         Some(window) => window,
-        None => (s.size_or("local_attention", "", 128)? / 2).max(1),
+        None => (width_of_window(s)? / 2).max(1),
     };
     let masks = masks_of(s, c.layers, Mask::Causal, Mask::Window(window))?;
     let act = s.activation_of("classifier_activation", "gelu")?;
     let x = layers(s, g, &c, &masks)?;
     let x = g.select(x);
     let x = c.norm(g, x, c.output_norm);
+    let x = g.hidden(x);
     let x = g.linear(x, "output_dense", c.width);
     let x = g.apply(x, act);
     let x = c.norm(g, x, "output_dense_norm");
     Ok(c.logits(g, x))
 }
 
-/// What each layer sees: all where the list says so, or in every third layer, from the first on.
+/// What each layer sees: all where the list says so, or in every third layer, from the first on. GGUF files can say another period only.
 fn masks_of(s: &Settings<'_>, layers: usize, full: Mask, local: Mask) -> Result<Vec<Mask>> {
+    const PERIOD: &str = "attention.sliding_window_pattern";
+    let periodic = |period: usize| -> Vec<Mask> { (0..layers).map(|i| if i % period == 0 { full } else { local }).collect() };
     let listed = s.kinds("layer_types", layers, &[("full_attention", full), ("sliding_attention", local)])?;
-    let period = s.size_or("global_attn_every_n_layers", "", 3)?;
-    Ok(listed.unwrap_or_else(|| (0..layers).map(|i| if i % period == 0 { full } else { local }).collect()))
+    let period = s.size_or("global_attn_every_n_layers", PERIOD, 3)?;
+    let masks = listed.unwrap_or_else(|| periodic(period));
+    match (1..=layers).find(|period| periodic(*period) == masks) {
+        Some(period) => s.note(PERIOD, Meta::Unsigned(period as u64)),
+        None => s.hf_only(true, "its layers that see the whole text do not come at a period"),
+    }
+    Ok(masks)
 }
 
 /// Embedding and layers.

@@ -7,9 +7,13 @@ mod pre;
 mod tensors;
 mod vocabulary;
 
-use crate::{Error, Result, load::build};
+use crate::{
+    Error, Result,
+    load::{Built, build},
+    pooling,
+};
 use onebit_formats::{Checkpoint, Meta, Source, gguf::Writer};
-use onebit_plan::Progress;
+use onebit_plan::{Pool, Progress};
 use onebit_quants::WeightType;
 use std::path::Path;
 
@@ -58,6 +62,9 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
         return Err(refuse(what.clone()));
     }
 
+    if let Some(number) = pooling_type(checkpoint, &built)? {
+        built.settings.note("pooling_type", Meta::Unsigned(number));
+    }
     let mut remarks = vec![];
     let mut writer = Writer::new(out);
     writer.pair("general.architecture", &Meta::Text(architecture.to_string()))?;
@@ -88,6 +95,18 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
     }
     data.finish()?;
     Ok(Converted { architecture, tensors: tensors.len(), bytes, remarks })
+}
+
+/// The number of the pooling that the model's embeddings are made by. An encoder's are its states' mean where it says nothing.
+fn pooling_type(checkpoint: &Checkpoint, built: &Built<'_>) -> Result<Option<u64>> {
+    let refuse = |what: &str| Error::Convert { path: checkpoint.path.clone(), what: what.into() };
+    let pool = match pooling(checkpoint)? {
+        Some(pooling) if !pooling.dense.is_empty() => return Err(refuse("GGUF has no place for the dense layers behind its pooling")),
+        Some(pooling) => pooling.pool,
+        None if built.model.plan.gives_hidden() => Pool::Mean,
+        None => return Ok(None),
+    };
+    pooling::gguf_number(pool).map(Some).ok_or_else(|| refuse("GGUF has no name for its pooling"))
 }
 
 /// The folder's name.

@@ -76,10 +76,14 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             ty = F16;
             unfit += 1;
         }
+        // Some of the rows may be left out.
+        if let (Some(Order::Rows(rows)), [first, _]) = (&order, &mut shape[..]) {
+            *first = rows.len();
+        }
         let fits = match &order {
             None => true,
             Some(Order::Transposed) => turned,
-            Some(Order::Rows(rows)) => rows.len() == if shape.len() > 1 { weight.rows() } else { columns },
+            Some(Order::Rows(rows)) => rows.iter().all(|row| *row < if shape.len() > 1 { weight.rows() } else { columns }),
             Some(Order::Columns(order)) => order.len() == columns,
         };
         if !fits {
@@ -165,7 +169,8 @@ impl Stored<'_> {
 
     fn write_rows(&self, weight: &Weight, order: Option<&Order>, data: &mut DataWriter) -> Result<()> {
         let (mut row, mut room) = (vec![0.0; weight.columns()], vec![]);
-        for i in 0..weight.rows() {
+        let rows = if let Some(Order::Rows(order)) = order { order.len() } else { weight.rows() };
+        for i in 0..rows {
             let from = if let Some(Order::Rows(order)) = order { order[i] } else { i };
             let bytes = weight.row(from, &mut room);
             let factor = self.factors.get(from).or(self.factors.first()).copied().unwrap_or(1.0);

@@ -191,7 +191,7 @@ impl Conversation {
                     f.text
                 }
                 Event::Failed(e) => return Err(e.into()),
-                Event::Prompt(_) => continue,
+                Event::Prompt(_) | Event::Embedding(_) => continue,
             };
             out.write_all(text.as_bytes())?;
             out.flush()?;

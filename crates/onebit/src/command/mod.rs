@@ -5,6 +5,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod devices;
+pub(crate) mod embed;
 pub(crate) mod form;
 pub(crate) mod imatrix;
 pub(crate) mod list;

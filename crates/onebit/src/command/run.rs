@@ -106,7 +106,7 @@ impl Run {
                     break f;
                 }
                 Some(Event::Failed(e)) => return Err(anyhow!(e).context("the answer broke off")),
-                Some(Event::Prompt(_)) => {}
+                Some(Event::Prompt(_) | Event::Embedding(_)) => {}
                 None => return Err(anyhow!("the engine ended")),
             }
         };

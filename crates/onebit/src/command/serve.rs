@@ -1,13 +1,15 @@
 use crate::{
-    Loudness, companion,
+    Loudness,
+    command::embed::PoolingArgs,
+    companion,
     failure::Usage,
-    open::{self, ContextArgs, DeviceArgs},
+    open::{self, ContextArgs, DeviceArgs, Purpose},
 };
 use anyhow::Context;
 use onebit_engine::Sampling;
 use onebit_formats::Checkpoint;
 use onebit_plan::Plan;
-use onebit_server::{Loaded, ModelInfo, ServeOptions};
+use onebit_server::{Loaded, ModelInfo, Ranks, ServeOptions};
 use onebit_text::ChatTemplate;
 use std::{
     path::{Path, PathBuf},
@@ -61,6 +63,14 @@ pub(crate) struct Serve {
     /// Stop when the process with this number ends, however it ends
     #[arg(long, value_name = "PID")]
     stop_with: Option<u32>,
+    /// Make embeddings, also of a model that is made to write text; encoders do so by themselves
+    #[arg(long, alias = "embedding")]
+    embeddings: bool,
+    /// Score documents by how well they answer a query (`/v1/rerank`), with a model that is made for it
+    #[arg(long, alias = "rerank", conflicts_with = "pool")]
+    reranking: bool,
+    #[command(flatten)]
+    pooling: PoolingArgs,
     #[command(flatten)]
     sampling: Defaults,
     #[command(flatten)]
@@ -164,11 +174,15 @@ impl Serve {
         };
         let model = options.model.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("starting the server")?;
+        let purpose = match self.pooling.pool() {
+            _ if self.reranking => Purpose::Ranking,
+            pool if self.embeddings || pool.is_some() => Purpose::Embeddings(pool),
+            _ => Purpose::Own,
+        };
         let load = move |progress: onebit_server::LoadProgress| -> Result<Loaded, onebit_server::LoadError> {
-            let sequences = usize::from(self.parallel);
-            let loaded =
-                open::engine_at(&path, model.clone(), &self.device, &self.context, sequences, &mut |p| progress.report(p.done, p.total))
-                    .map_err(Failed)?;
+            let report = &mut |p: onebit_plan::Progress| progress.report(p.done, p.total);
+            let loaded = open::engine_at(&path, model.clone(), &self.device, &self.context, (usize::from(self.parallel), purpose), report);
+            let loaded = loaded.map_err(Failed)?;
             if loudness > Loudness::Quiet {
                 eprintln!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context());
             }
@@ -179,11 +193,16 @@ impl Serve {
                     Some(replaced.map_err(|e| Failed(e.into()))?)
                 }
             };
+            let ranks = match purpose {
+                Purpose::Ranking => Some(Ranks { second: open::ranking(&loaded.checkpoint).map_err(Failed)?.second }),
+                _ => None,
+            };
             Ok(Loaded {
                 sampling: self.sampling.over(suggested(&loaded.checkpoint)),
                 info: info(&loaded.plan),
                 engine: loaded.engine,
                 template,
+                ranks,
             })
         };
         let listening = |address: std::net::SocketAddr| {

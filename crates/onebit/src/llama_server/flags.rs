@@ -208,10 +208,10 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
     flag("-cmoed --cpu-moe-draft --spec-draft-cpu-moe --spec-default", "", Takes::Nothing, Nothing),
     flag("--spec-draft-backend-sampling --no-spec-draft-backend-sampling", "", Takes::Nothing, Nothing),
-    // Kinds of models. Which endpoints there are follows from the model.
-    flag("--embedding --embeddings", "LLAMA_ARG_EMBEDDINGS", Takes::Nothing, Nothing),
-    flag("--rerank --reranking", "LLAMA_ARG_RERANKING", Takes::Nothing, Nothing),
-    flag("--pooling", "LLAMA_ARG_POOLING", Value, Is(|t, v| t.serve_value("--pooling", v))),
+    // Kinds of models.
+    flag("--embedding --embeddings", "LLAMA_ARG_EMBEDDINGS", Takes::Nothing, Is(|t, _| t.once("--embeddings"))),
+    flag("--rerank --reranking", "LLAMA_ARG_RERANKING", Takes::Nothing, Is(|t, _| t.once("--reranking"))),
+    flag("--pooling", "LLAMA_ARG_POOLING", Value, Is(|t, v| t.pooling(v))),
     flag("--embd-normalize", "", Value, Only(&["2"])),
     flag("-mm --mmproj", "LLAMA_ARG_MMPROJ", Value, Is(|t, v| t.serve_value("--mmproj", v))),
     flag("-mmu --mmproj-url", "LLAMA_ARG_MMPROJ_URL", Value, Refused("fetch the file, and give it to --mmproj")),

@@ -96,6 +96,15 @@ impl Translation {
         self.arguments.push(flag.into());
         Ok(())
     }
+    /// Adds a flag that may be given several times and counts once.
+    pub(super) fn once(&mut self, flag: &str) -> Result<(), String> {
+        self.arguments.retain(|a| a != flag);
+        self.serve(flag)
+    }
+    /// `rank` scores pairs of texts, the others make embeddings.
+    pub(super) fn pooling(&mut self, kind: &str) -> Result<(), String> {
+        if kind == "rank" { self.once("--reranking") } else { self.serve_value("--pooling", kind) }
+    }
     /// Adds a flag with a value.
     pub(super) fn serve_value(&mut self, flag: &str, value: &str) -> Result<(), String> {
         // In one piece, as a value may begin with a hyphen.
@@ -279,6 +288,8 @@ mod tests {
             ("-m b --device none -t -1 -fa on", "--device=cpu --model=b"),
             ("-m b -t 4 --temp 0.7 -s 5 -lv 0", "--threads=4 --temperature=0.7 --seed=5 -q --model=b"),
             ("-m b -s -1 --presence_penalty -0.5", "--presence-penalty=-0.5 --model=b"),
+            ("-m b --embeddings --embedding --pooling cls", "--embeddings --pooling=cls --model=b"),
+            ("-m b --rerank --pooling rank", "--reranking --model=b"),
         ] {
             let got = served(&format!("{line} -np 1"), &[]).0;
             let mut got: Vec<&str> = got.split(' ').filter(|a| !a.starts_with("--parallel") && !a.starts_with("--ctx-size")).collect();

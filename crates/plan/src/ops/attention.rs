@@ -1,4 +1,4 @@
-use super::{Check, Op, Operator};
+use super::{Check, Op, Operator, Relative};
 use crate::{Graph, Result, State, StateId, Value, WeightId};
 use serde::Serialize;
 use std::ops::Range;
@@ -16,6 +16,8 @@ pub enum Mask {
     Full,
     /// All of the source, whose keys and values an encoder has left ([`Remember`](crate::ops::Remember)).
     Source,
+    /// Those of the sequence that are at most `n` away, before and behind; it has to be in one step, too.
+    Near(usize),
 }
 
 impl Mask {
@@ -24,11 +26,12 @@ impl Mask {
         match self {
             Self::Causal | Self::Full | Self::Source => None,
             Self::Window(n) | Self::Chunked(n) => Some(n),
+            Self::Near(n) => Some(n.saturating_add(1)),
         }
     }
     /// Whether queries see positions behind their own.
     pub fn looks_ahead(self) -> bool {
-        matches!(self, Self::Full)
+        matches!(self, Self::Full | Self::Near(_))
     }
     /// Positions that the query at `position` sees of a sequence, or of a source, that ends before `end`.
     pub fn seen(self, position: usize, end: usize) -> Range<usize> {
@@ -37,6 +40,7 @@ impl Mask {
             Self::Window(n) => (position + 1).saturating_sub(n)..position + 1,
             Self::Chunked(n) => position - position % n..position + 1,
             Self::Full | Self::Source => 0..end,
+            Self::Near(n) => position.saturating_sub(n)..position.saturating_add(n).saturating_add(1).min(end),
         }
     }
     /// The same with all positions of the query's group, which holds its own.
@@ -77,9 +81,11 @@ pub struct Attention {
     pub softcap: Option<f32>,
     /// One logit for each query head that takes part in the softmax and carries no value (gpt-oss).
     pub sinks: Option<WeightId>,
-    /// For each query head, what is added to the scaled scores for each position further on: `slope (t - position)`
+    /// For each query head, what is taken from the scaled scores for each position of distance: `slope |t - position|`
     /// (Press et al. 2021, arXiv:2108.12409).
     pub alibi: Option<Vec<f32>>,
+    /// What is added to the scaled scores by distance.
+    pub relative: Option<Relative>,
     /// The output, `heads * value`.
     pub out: Value,
 }
@@ -92,7 +98,8 @@ impl Operator for Attention {
         self.out
     }
     fn inputs(&self) -> Vec<Value> {
-        std::iter::once(self.q).chain(self.kv.into_iter().flatten()).collect()
+        let relative = self.relative.iter().flat_map(Relative::inputs);
+        std::iter::once(self.q).chain(self.kv.into_iter().flatten()).chain(relative).collect()
     }
     fn weights(&self) -> Vec<WeightId> {
         self.sinks.into_iter().collect()
@@ -123,6 +130,9 @@ impl Operator for Attention {
         c.shape(self.sinks, &[self.heads])?;
         if let Some(slopes) = self.alibi.as_ref().filter(|slopes| slopes.len() != self.heads) {
             return c.fail(format!("there are {} slopes for {} heads", slopes.len(), self.heads));
+        }
+        if let Some(relative) = &self.relative {
+            relative.check(c, self.heads, self.mask.looks_ahead())?;
         }
         if self.mask.window() == Some(0) {
             return c.fail("a query should see one position at least");
@@ -157,6 +167,8 @@ pub struct AttentionSpec {
     pub sinks: Option<&'static str>,
     /// The slopes of linear biases.
     pub alibi: Option<Vec<f32>>,
+    /// Biases by distance.
+    pub relative: Option<Relative>,
 }
 
 impl AttentionSpec {
@@ -173,27 +185,40 @@ impl AttentionSpec {
             softcap: None,
             sinks: None,
             alibi: None,
+            relative: None,
         }
     }
 }
 
 impl Graph<'_> {
-    /// Attention over the sequence so far, with a cache of its own.
+    /// Attention over the sequence so far, with a cache of its own. Where a sequence is seen whole, and so is in one step, keys and values
+    /// are of no use behind the layer: all such layers share a cache.
     pub fn attention(&mut self, q: Value, k: Value, v: Value, spec: &AttentionSpec) -> Value {
-        let state = self.kv_cache(spec);
+        let shared = if spec.mask.looks_ahead() { self.passing_cache(spec) } else { None };
+        let state = shared.unwrap_or_else(|| self.kv_cache(spec));
         self.attention_in(state, q, Some([k, v]), spec)
+    }
+
+    /// The cache of a layer before, whose keys and values have the same form and are not needed any more.
+    fn passing_cache(&self, spec: &AttentionSpec) -> Option<StateId> {
+        let form = |heads, key, value| (heads, key, value) == (spec.kv_heads, spec.key, spec.value);
+        self.ops().iter().find_map(|op| match op {
+            Op::Attention(a) if a.mask.looks_ahead() && a.kv.is_some() && form(a.kv_heads, a.key, a.value) => Some(a.state),
+            _ => None,
+        })
     }
 
     /// A cache for attention as `spec` says.
     pub fn kv_cache(&mut self, spec: &AttentionSpec) -> StateId {
         let &AttentionSpec { kv_heads, key, value, mask, .. } = spec;
-        self.new_state(State::Kv { heads: kv_heads, key, value, window: mask.window() })
+        let window = mask.window().filter(|_| !mask.looks_ahead());
+        self.new_state(State::Kv { heads: kv_heads, key, value, window })
     }
 
     /// Attention over the cache `state`, to which `kv` is appended first; without, an earlier op must have appended to it.
     pub fn attention_in(&mut self, state: StateId, q: Value, kv: Option<[Value; 2]>, spec: &AttentionSpec) -> Value {
-        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, groups, softcap, sinks, ref alibi } = spec;
-        let alibi = alibi.clone();
+        let &AttentionSpec { heads, kv_heads, key, value, scale, mask, groups, softcap, sinks, ref alibi, ref relative } = spec;
+        let (alibi, relative) = (alibi.clone(), relative.clone());
         let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
         self.op(heads * value, Some(q), |out| Attention {
             q,
@@ -209,6 +234,7 @@ impl Graph<'_> {
             softcap,
             sinks,
             alibi,
+            relative,
             out,
         })
     }

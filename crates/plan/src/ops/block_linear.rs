@@ -1,5 +1,5 @@
 use super::{Check, Operator};
-use crate::{Graph, Result, Value, WeightId};
+use crate::{Graph, Result, Value, Weight, WeightId};
 use serde::Serialize;
 
 /// A block-diagonal product: each of the equal runs of `x` has a matrix of its own, `out_r = weight[r] x_r + bias[r]`.
@@ -59,5 +59,12 @@ impl Graph<'_> {
         let shape = shape(transposed, runs, self.width(x) / runs.max(1), out);
         let weight = self.weight(&format!("{name}.weight"), &shape);
         self.op(runs * out, Some(x), |out| BlockLinear { x, weight, transposed, bias: None, out })
+    }
+
+    /// The matrices of `weight`, `[runs, numbers in a run of the output, numbers in a run of x]`, which was made of others.
+    pub fn head_linear_of(&mut self, x: Value, weight: Weight) -> Value {
+        let width = weight.rows();
+        let weight = self.made(weight);
+        self.op(width, Some(x), |out| BlockLinear { x, weight, transposed: false, bias: None, out })
     }
 }

@@ -15,6 +15,8 @@ pub enum Lookup {
         /// Added to the position.
         offset: usize,
     },
+    /// Always the same row: what models that tell kinds of tokens apart add to those of the first kind (BERT).
+    Row(usize),
 }
 
 impl Lookup {
@@ -24,6 +26,7 @@ impl Lookup {
             Self::Token => token as usize,
             Self::TokenOrFirst => Some(token as usize).filter(|row| *row < rows).unwrap_or(0),
             Self::Position { offset } => position.saturating_add(offset).min(rows.saturating_sub(1)),
+            Self::Row(row) => row,
         }
     }
 }
@@ -46,6 +49,7 @@ impl Operator for Embed {
         match self.by {
             Lookup::Token | Lookup::TokenOrFirst => "embed",
             Lookup::Position { .. } => "embed_position",
+            Lookup::Row(_) => "embed_row",
         }
     }
     fn output(&self) -> Value {
@@ -71,6 +75,10 @@ impl Operator for Embed {
                     _ => c.shape(self.weight, &[rows, c.out()]),
                 }
             }
+            Lookup::Row(row) => match c.plan.weight(self.weight).shape[..] {
+                [found, _] if found > row => c.shape(self.weight, &[found, c.out()]),
+                _ => c.fail(format!("the table has no row {row}")),
+            },
         }
     }
 }
@@ -86,6 +94,12 @@ impl Graph<'_> {
     pub fn embed_first(&mut self, name: &str, rows: usize, width: usize, scale: f32) -> Value {
         let weight = self.weight(&format!("{name}.weight"), &[rows, width]);
         self.op(width, None, |out| Embed { weight, by: Lookup::TokenOrFirst, scale, out })
+    }
+
+    /// For all tokens the first row of the table `name`, which has `rows` of `width` numbers.
+    pub fn embed_row(&mut self, name: &str, rows: usize, width: usize) -> Value {
+        let weight = self.weight(&format!("{name}.weight"), &[rows, width]);
+        self.op(width, None, |out| Embed { weight, by: Lookup::Row(0), scale: 1.0, out })
     }
 
     /// The row of the table `name`, which is `width` wide, for each token's position plus `offset`.

@@ -47,6 +47,7 @@ impl Graph<'_> {
     /// The logits: `output` of `x`, or the embedding table `token_embd` where the checkpoint ties them; plus `output.bias`
     /// where there is one.
     pub fn head(&mut self, x: Value) -> Value {
+        self.hidden(x);
         let vocabulary = self.vocabulary();
         let shape = [vocabulary, self.width(x)];
         let tied = !self.has("output.weight", &shape);

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use onebit_plan::{
     AXES, Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
-    ops::{CausalConv, Lightning, PositionScale, SelectiveScan, Taps, Xielu},
+    ops::{CausalConv, Lightning, PositionScale, Relative, SelectiveScan, Taps, Xielu},
 };
 
 /// A chosen expert and its weight.
@@ -94,7 +94,8 @@ pub(crate) trait Past {
     fn value(&self, position: usize) -> &[f32];
 }
 
-/// `seen`: the positions that the query at `position` sees.
+/// `seen`: the positions that the query at `position` sees. `apart(h, t)` is what [`Attention::relative`] adds for head `h` and the key
+/// at `t`.
 pub(crate) fn attention(
     op: &Attention,
     q: &[f32],
@@ -102,6 +103,7 @@ pub(crate) fn attention(
     sinks: Option<&[f32]>,
     position: usize,
     seen: Range<usize>,
+    apart: &dyn Fn(usize, usize) -> f64,
 ) -> Vec<f32> {
     let mut out = Vec::with_capacity(op.heads * op.value);
     for (h, q) in q.chunks_exact(op.key).enumerate() {
@@ -109,7 +111,8 @@ pub(crate) fn attention(
         let score = |t: usize| {
             let s = dot(q, &past.key(t)[kv_head * op.key..][..op.key]) * f64::from(op.scale);
             let s = op.softcap.map_or(s, |c| f64::from(c) * (s / f64::from(c)).tanh());
-            op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * (position as f64 - t as f64))
+            let s = op.alibi.as_ref().map_or(s, |slopes| s - f64::from(slopes[h]) * position.abs_diff(t) as f64);
+            s + apart(h, t)
         };
         let scores: Vec<f64> = seen.clone().map(score).collect();
         let sink = sinks.map(|s| f64::from(s[h]));
@@ -124,6 +127,13 @@ pub(crate) fn attention(
         out.extend(mixed.iter().map(|m| *m as f32));
     }
     out
+}
+
+/// What the head `h` of a query at `i` adds to the score of a key at `j`, whose tokens' operands `of_query` and `of_key` are.
+pub(crate) fn relative(op: &Relative, h: usize, (i, j): (usize, usize), of_query: Option<&[f32]>, of_key: Option<&[f32]>) -> f64 {
+    let bucket = op.bucket(i, j);
+    let of = |x: Option<&[f32]>| x.map_or(0.0, |x| f64::from(x[h * op.count + bucket]));
+    f64::from(op.fixed(h, bucket)) + of(of_query) + of(of_key)
 }
 
 /// The operands of a gated delta step, in the order of [`GatedDelta`].

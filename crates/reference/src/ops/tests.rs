@@ -121,11 +121,9 @@ impl Past for Rows {
     }
 }
 
-#[test]
-fn attention_with_window_bound_and_sinks() {
-    let past = Rows(v(8, 4.0), v(12, 5.0));
-    let (q, sinks) = (v(4, 6.0), v(2, 7.0));
-    let plain = Attention {
+/// Attention of two heads over [`Rows`].
+fn plain(mask: Mask) -> Attention {
+    Attention {
         q: NONE,
         kv: Some([NONE; 2]),
         state: StateId(0),
@@ -134,31 +132,63 @@ fn attention_with_window_bound_and_sinks() {
         key: 2,
         value: 3,
         scale: 0.8,
-        mask: Mask::Causal,
+        mask,
         groups: false,
         softcap: None,
         sinks: None,
         alibi: None,
+        relative: None,
         out: NONE,
-    };
+    }
+}
+
+#[test]
+fn attention_with_window_bound_and_sinks() {
+    let past = Rows(v(8, 4.0), v(12, 5.0));
+    let (q, sinks) = (v(4, 6.0), v(2, 7.0));
+    let plain = plain(Mask::Causal);
+    let apart = |_: usize, _: usize| 0.0;
     let expected = [-0.15531953, -0.10123789, 0.00045752263, -0.30248167, -0.38637262, -0.28854649];
-    close(&attention(&plain, &q, &past, None, 3, plain.mask.seen(3, 4)), &expected);
+    close(&attention(&plain, &q, &past, None, 3, plain.mask.seen(3, 4), &apart), &expected);
     // From NumPy 2.4 in f64.
     let biased = Attention { alibi: Some(vec![0.5, 0.125]), ..plain.clone() };
     let expected = [-0.27399245, -0.23634623, -0.087542685, -0.34214883, -0.40515233, -0.27760636];
-    close(&attention(&biased, &q, &past, None, 3, biased.mask.seen(3, 4)), &expected);
+    close(&attention(&biased, &q, &past, None, 3, biased.mask.seen(3, 4), &apart), &expected);
     let all = Attention { mask: Mask::Window(3), softcap: Some(1.5), ..plain };
     let expected = [0.034028878, 0.010090635, -0.018593391, -0.1749744, -0.24003828, -0.19220842];
-    close(&attention(&all, &q, &past, Some(&sinks), 3, all.mask.seen(3, 4)), &expected);
+    close(&attention(&all, &q, &past, Some(&sinks), 3, all.mask.seen(3, 4), &apart), &expected);
     // From NumPy 2.4 in f64.
     let chunked = Attention { mask: Mask::Chunked(2), softcap: None, ..all };
     let expected = [-0.29489208, -0.49230829, -0.45818421, -0.36028211, -0.49669965, -0.39951158];
-    close(&attention(&chunked, &q, &past, None, 3, chunked.mask.seen(3, 4)), &expected);
+    close(&attention(&chunked, &q, &past, None, 3, chunked.mask.seen(3, 4), &apart), &expected);
     assert_eq!([0, 1, 2, 3].map(|p| Mask::Chunked(2).seen(p, 4)), [0..1, 0..2, 2..3, 2..4]);
     // Position 1, with all of its image from 1 to 3.
     let grouped = Attention { sinks: None, ..chunked };
     let expected = [0.054129690, 0.015904857, -0.029800279, -0.27487797, -0.37946319, -0.30558094];
-    close(&attention(&grouped, &q, &past, None, 1, Mask::Window(1).seen_with(1, 4, Some([1, 4]))), &expected);
+    close(&attention(&grouped, &q, &past, None, 1, Mask::Window(1).seen_with(1, 4, Some([1, 4])), &apart), &expected);
+}
+
+/// From NumPy 2.4 in f64.
+#[test]
+fn attention_that_looks_ahead() {
+    let past = Rows(v(8, 4.0), v(12, 5.0));
+    let q = v(4, 6.0);
+    let plain = plain(Mask::Full);
+    let of = |op: &Attention, apart: &dyn Fn(usize, usize) -> f64| attention(op, &q, &past, None, 1, op.mask.seen(1, 4), apart);
+    close(&of(&plain, &|_, _| 0.0), &[-0.155319541, -0.101237892, 0.000457519007, -0.302481679, -0.386372631, -0.288546497]);
+    let near = Attention { mask: Mask::Near(1), ..plain.clone() };
+    close(&of(&near, &|_, _| 0.0), &[0.083285507, 0.0288149135, -0.0392077909, 0.205779905, -0.269202038, -0.617574075]);
+    let biased = Attention { alibi: Some(vec![0.5, 0.125]), ..plain.clone() };
+    close(&of(&biased, &|_, _| 0.0), &[0.0542920551, 0.112903614, 0.118414845, -0.256699301, -0.363828608, -0.299843636]);
+    let fixed = Some(vec![0.5, -1.0, 0.25, 2.0, 0.75, -0.5]);
+    let relative = Relative { buckets: vec![0, 1, 2], count: 3, fixed, of_query: None, of_key: None };
+    close(
+        &of(&plain, &|h, t| super::relative(&relative, h, (1, t), None, None)),
+        &[-0.355554397, -0.384066494, -0.231946126, -0.336638696, -0.461446739, -0.369229169],
+    );
+    let (of_query, of_key) = ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert!((super::relative(&relative, 1, (3, 1), Some(&of_query), Some(&of_key)) - (-0.5 + 0.6 + 6.0)).abs() < 1e-6);
+    assert_eq!([0, 3].map(|p| Mask::Near(1).seen(p, 4)), [0..2, 2..4]);
 }
 
 /// The output of the second of two steps.

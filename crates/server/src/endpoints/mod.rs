@@ -7,9 +7,11 @@ mod chat_completions;
 mod completion;
 mod completions;
 mod detokenize;
+mod embeddings;
 mod health;
 mod models;
 mod prompt;
+mod rerank;
 mod tokenize;
 
 use crate::error::ApiError;
@@ -37,15 +39,24 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let openai = Router::new()
         .route("/chat/completions", post(chat_completions::handle))
         .route("/v1/chat/completions", post(chat_completions::handle))
-        .route("/v1/completions", post(completions::handle));
+        .route("/v1/completions", post(completions::handle))
+        .route("/v1/embeddings", post(embeddings::openai));
+    let jina = Router::new()
+        .route("/rerank", post(rerank::handle))
+        .route("/reranking", post(rerank::handle))
+        .route("/v1/rerank", post(rerank::handle))
+        .route("/v1/reranking", post(rerank::handle));
     let llama_server_compatible = Router::new()
         .route("/completion", post(completion::handle))
         .route("/completions", post(completion::handle))
+        .route("/embedding", post(embeddings::llama))
+        .route("/embeddings", post(embeddings::llama))
         .route("/tokenize", post(tokenize::handle))
         .route("/detokenize", post(detokenize::handle))
         .route("/apply-template", post(apply_template::handle));
     health_and_models
         .merge(openai)
+        .merge(jina)
         .merge(llama_server_compatible)
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)

@@ -1,8 +1,8 @@
 //! A model that needs no file: after a letter comes the next one, after `!` the end. Bytes are tokens.
 
-use onebit_engine::{Config, Engine, Sampling};
+use onebit_engine::{Config, Engine, Pool, Sampling};
 use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits};
-use onebit_server::{Loaded, ModelInfo};
+use onebit_server::{Loaded, ModelInfo, Ranks};
 use onebit_text::{ChatTemplate, Tokenizer};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -36,11 +36,25 @@ pub(crate) struct Toy {
     pub(crate) breaks: bool,
     /// What it answers instead of the alphabet, to a template that takes tools.
     pub(crate) script: Option<&'static str>,
+    /// How it makes vectors of three numbers, instead of writing: those of a token are its id, 1, and half of the id below zero.
+    pub(crate) embeds: Option<Pool>,
+    /// Whether the first number is a score of two texts; the second's tokens are given a half.
+    pub(crate) ranks: bool,
 }
 
 impl Default for Toy {
     fn default() -> Self {
-        Self { step: Duration::ZERO, context: 256, max_sequences: 4, queue: 16, template: true, breaks: true, script: None }
+        Self {
+            step: Duration::ZERO,
+            context: 256,
+            max_sequences: 4,
+            queue: 16,
+            template: true,
+            breaks: true,
+            script: None,
+            embeds: None,
+            ranks: false,
+        }
     }
 }
 
@@ -52,12 +66,19 @@ impl Toy {
             step: self.step,
             breaks: self.breaks,
             script: self.script,
+            embeds: self.embeds.is_some(),
             at: HashMap::new(),
             dead: false,
             logits: vec![],
         });
         let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
-        let config = Config { max_sequences: self.max_sequences, context: self.context, queue: self.queue, ..Config::default() };
+        let config = Config {
+            max_sequences: self.max_sequences,
+            context: self.context,
+            queue: self.queue,
+            pooling: self.embeds.map(|pool| Arc::new(pool.into())),
+            ..Config::default()
+        };
         Loaded {
             engine: Engine::new(executable, tokenizer, config),
             template: self.template.then(|| {
@@ -65,6 +86,7 @@ impl Toy {
             }),
             sampling: Sampling::default(),
             info: ModelInfo { architecture: "toy".into(), parameters: 7, ..ModelInfo::default() },
+            ranks: self.ranks.then(|| Ranks { second: Some(Arc::new([0.5, 0.0, 0.0])) }),
         }
     }
 }
@@ -90,6 +112,7 @@ struct Alphabet {
     step: Duration,
     breaks: bool,
     script: Option<&'static str>,
+    embeds: bool,
     /// Of each slot: the position that comes next, and how much of the script has been told.
     at: HashMap<u32, (usize, usize)>,
     dead: bool,
@@ -118,8 +141,14 @@ impl Executable for Alphabet {
     fn vocabulary(&self) -> usize {
         VOCABULARY
     }
+    fn width(&self) -> usize {
+        if self.embeds { 3 } else { VOCABULARY }
+    }
+    fn given(&self) -> usize {
+        if self.embeds { 3 } else { 0 }
+    }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, &onebit_plan::BatchForm::text(VOCABULARY))?;
+        batch.check(&self.limits, &onebit_plan::BatchForm { given: self.given(), ..onebit_plan::BatchForm::text(VOCABULARY) })?;
         std::thread::sleep(self.step);
         if self.dead {
             return Err(DeviceError::Failed("the toy is dead".into()));
@@ -141,7 +170,7 @@ impl Executable for Alphabet {
                 }
                 continue;
             }
-            for last in &tokens[span.len - span.outputs..] {
+            for (index, last) in (begin - span.outputs..begin).zip(&tokens[span.len - span.outputs..]) {
                 match char::from_u32(*last).filter(|_| self.breaks) {
                     Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),
                     Some(DIES) => {
@@ -150,6 +179,10 @@ impl Executable for Alphabet {
                     }
                     Some(PANICS) => panic!("the toy panicked"),
                     Some(NAN) => self.logits.extend([f32::NAN; VOCABULARY]),
+                    _ if self.embeds => {
+                        let given = batch.inputs.row(index, 3).map_or(0.0, |row| row[0]);
+                        self.logits.extend([*last as f32 + given, 1.0, *last as f32 / -2.0]);
+                    }
                     _ => self.logits.extend((0..VOCABULARY as u32).map(|token| logit(*last, token))),
                 }
             }
@@ -180,7 +213,12 @@ fn tokenizer_json() -> String {
     let whole: Value = json!({
         "version": "1.0", "truncation": null, "padding": null,
         "added_tokens": [mark(IM_START, "<|im_start|>"), mark(IM_END, "<|im_end|>")],
-        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "normalizer": null, "pre_tokenizer": byte_level, "post_processor": { "type": "TemplateProcessing", "single": [{ "Sequence": { "id": "A", "type_id": 0 } }], "special_tokens": {
+            "<|im_start|>": { "id": "<|im_start|>", "ids": [IM_START], "tokens": ["<|im_start|>"] },
+        }, "pair": [
+            { "Sequence": { "id": "A", "type_id": 0 } }, { "SpecialToken": { "id": "<|im_start|>", "type_id": 0 } },
+            { "Sequence": { "id": "B", "type_id": 1 } },
+        ] }, "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
             "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": [],

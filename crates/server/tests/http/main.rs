@@ -5,12 +5,14 @@ mod chat;
 mod common;
 mod completions;
 mod connections;
+mod embeddings;
 mod forms;
 mod lifecycle;
 mod llama;
 mod logs;
 mod openai_package;
 mod refusals;
+mod rerank;
 mod tools;
 
 use common::{client, toy};

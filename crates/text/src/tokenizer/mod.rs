@@ -87,6 +87,8 @@ pub struct Tokenizer {
     output: Output,
     before: Vec<u32>,
     after: Vec<u32>,
+    /// Before, between and after two texts that belong together.
+    pair: Option<[Vec<u32>; 3]>,
     bos: Option<u32>,
     eos: Vec<u32>,
     scratch: Mutex<Vec<Scratch>>,
@@ -107,6 +109,7 @@ struct Parts {
     output: Output,
     before: Vec<u32>,
     after: Vec<u32>,
+    pair: Option<[Vec<u32>; 3]>,
     bos: Option<u32>,
     /// The ends that the file names.
     ends: Vec<u32>,
@@ -129,7 +132,7 @@ impl Tokenizer {
     }
 
     fn assemble(origin: &str, parts: Parts) -> Result<Self> {
-        let Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends } = parts;
+        let Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair, bos, ends } = parts;
         let used = |id: u32| flags.get(id as usize).is_some_and(|f| f & USED != 0);
         for (name, id) in bos.map(|id| ("beginning-of-text", id)).into_iter().chain(ends.iter().map(|&id| ("end-of-text", id))) {
             if !used(id) {
@@ -138,31 +141,50 @@ impl Tokenizer {
         }
         let eos = roles::ends(ends, |text| added.iter().find(|t| t.content == text).map(|t| t.id));
         let added = Added::new(origin, added, &normalizers)?;
-        Ok(Self { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, eos, scratch: Mutex::default() })
+        Ok(Self { texts, index, flags, added, normalizers, steps, model, output, before, after, pair, bos, eos, scratch: Mutex::default() })
     }
 
     /// The ids of `text`.
     pub fn encode(&self, text: &str, options: Encode) -> Vec<u32> {
-        let mut scratch = self.scratch.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default();
         let mut ids = Vec::with_capacity(text.len() / 4 + 4);
         if options.add_special {
             ids.extend_from_slice(&self.before);
         }
-        self.added.split(text, options.parse_special, &self.normalizers, |part| match part {
-            Part::Token(id) => ids.push(id),
-            Part::Text(text, first) => {
-                split::split(&self.steps, text, first, &mut |word| self.model.encode(&self.texts, word, &mut scratch, &mut ids));
-            }
-        });
+        self.add_text(text, options.parse_special, &mut ids);
         if options.add_special {
             ids.extend_from_slice(&self.after);
         }
+        ids
+    }
+
+    /// The ids of two texts that belong together, such as a query and a document, with the tokens before, between and after them, and the
+    /// index of the second text's first; `None` where the vocabulary has no way to put two texts together. Special tokens are not read
+    /// in them.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Option<(Vec<u32>, usize)> {
+        let [before, between, after] = self.pair.as_ref()?;
+        let mut ids = Vec::with_capacity((first.len() + second.len()) / 4 + 4);
+        ids.extend_from_slice(before);
+        self.add_text(first, false, &mut ids);
+        ids.extend_from_slice(between);
+        let start = ids.len();
+        self.add_text(second, false, &mut ids);
+        ids.extend_from_slice(after);
+        Some((ids, start))
+    }
+
+    fn add_text(&self, text: &str, parse_special: bool, ids: &mut Vec<u32>) {
+        let mut scratch = self.scratch.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default();
+        self.added.split(text, parse_special, &self.normalizers, |part| match part {
+            Part::Token(id) => ids.push(id),
+            Part::Text(text, first) => {
+                split::split(&self.steps, text, first, &mut |word| self.model.encode(&self.texts, word, &mut scratch, ids));
+            }
+        });
         if let Ok(mut pool) = self.scratch.lock()
             && pool.len() < POOL
         {
             pool.push(scratch);
         }
-        ids
     }
 
     /// The text of `ids`, without special tokens where asked. Bytes that are not UTF-8 become U+FFFD; ids that are no

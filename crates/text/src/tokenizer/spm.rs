@@ -256,7 +256,10 @@ pub(super) fn read(origin: &str, bytes: &[u8], config: &Config, more: Vec<AddedT
     let after = eos.filter(|_| config.add_eos_token.unwrap_or(t5)).into_iter().collect();
     let ends = ends.iter().copied().chain(eos).collect();
     let Vocabulary { texts, index, flags, .. } = vocabulary;
-    Tokenizer::assemble(origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends })
+    Tokenizer::assemble(
+        origin,
+        Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair: None, bos, ends },
+    )
 }
 
 /// What each token stands for, without the mark of a space that it starts with if it is the `first`.

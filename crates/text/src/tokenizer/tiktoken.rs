@@ -151,6 +151,9 @@ impl Ranked<'_> {
         let before = first.iter().filter_map(id).collect();
         let Vocabulary { texts, index, flags, .. } = vocabulary;
         let (model, after) = (Model::Bpe(Box::new(model)), Vec::new());
-        Tokenizer::assemble(origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends })
+        Tokenizer::assemble(
+            origin,
+            Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair: None, bos, ends },
+        )
     }
 }

@@ -76,5 +76,8 @@ pub(super) fn read(origin: &str, text: &str, config: &Config, ends: &[u32]) -> R
     let ends = ends.iter().copied().chain(config.eos(&vocabulary)).collect();
     let Vocabulary { texts, index, flags, .. } = vocabulary;
     let steps = split::bert().into();
-    Tokenizer::assemble(origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends })
+    Tokenizer::assemble(
+        origin,
+        Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair: None, bos, ends },
+    )
 }

@@ -25,9 +25,9 @@ use crate::{
     isa::Isa,
     pool::{Counter, Worker},
 };
-use onebit_plan::{DeviceError, Mask, Span};
+use onebit_plan::{DeviceError, Mask, Span, ops::Relative};
 use std::sync::Arc;
-use tile::{OverAll, OverRange, Partial, QUERIES, ROOM, Scores, Tile, groups_seen};
+use tile::{Apart, OverAll, OverRange, Partial, QUERIES, ROOM, Scores, Tile, groups_seen};
 
 /// Stores keys and values; inputs are k and v.
 pub(crate) struct Append<C> {
@@ -56,6 +56,15 @@ pub(crate) struct Settings {
     pub(crate) sinks: Option<Arc<[f32]>>,
     /// By query head.
     pub(crate) alibi: Option<Vec<f32>>,
+    pub(crate) relative: Option<Bias>,
+}
+
+/// What is added to scores by distance, and the operands that it is made of.
+#[derive(Clone)]
+pub(crate) struct Bias {
+    pub(crate) relative: Relative,
+    pub(crate) of_query: Option<RowsOf>,
+    pub(crate) of_key: Option<RowsOf>,
 }
 
 /// Memory that attention layers share, as they run one after the other.
@@ -226,11 +235,21 @@ impl<C: Cell> Attend<C> {
             of_queries[..queries].iter_mut().enumerate().for_each(|(i, slope)| *slope = slopes[piece.head + i % piece.heads]);
             of_queries
         });
+        let span = &view.batch.spans[piece.span];
+        let apart = self.settings.relative.as_ref().map(|bias| Apart {
+            bias,
+            // Where a query's row is read, and that of the sequence's first token.
+            token: piece.token,
+            first: view.firsts[piece.span] as usize,
+            head: piece.head,
+            heads: piece.heads,
+        });
         let tile = Tile {
             cache: &self.cache,
-            pages: view.batch.spans[piece.span].pages,
+            pages: span.pages,
             head: piece.head / self.group(),
             scores: self.scores(view, piece.span),
+            apart,
             q,
             positions: &positions[..queries],
             with: &groups[..queries],

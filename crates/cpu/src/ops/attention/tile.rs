@@ -5,6 +5,7 @@
 //! number of the output one chain along the positions, and keys that a query does not see add exact zeros.
 
 use super::{
+    Bias,
     cache::Cache,
     cell::Cell,
     ranges::{BLOCK, groups_of, ranges},
@@ -100,8 +101,41 @@ pub(super) struct Tile<'a, C> {
     pub(super) with: &'a [Option<[u32; 2]>],
     /// By query, what a position further on adds to its scores.
     pub(super) slopes: Option<[f32; QUERIES]>,
+    /// What is added by distance.
+    pub(super) apart: Option<Apart<'a>>,
     /// Room for `QUERIES * KEYS` numbers.
     pub(super) room: &'a mut [f32],
+}
+
+/// What is added to the scores of a tile by how far queries and keys are apart.
+pub(super) struct Apart<'a> {
+    pub(super) bias: &'a Bias,
+    /// The batch's rows of the first query, and of the sequence's first token where all of it is in the batch.
+    pub(super) token: usize,
+    pub(super) first: usize,
+    /// The first query head of the tile, and how many there are: queries come token by token.
+    pub(super) head: usize,
+    pub(super) heads: usize,
+}
+
+impl Apart<'_> {
+    /// Adds to the scores of a query at `position` for the keys from `first` on, as far as they are `seen`.
+    fn add(&self, query: usize, position: usize, first: usize, seen: &Range<usize>, scores: &mut [f32; LANES]) {
+        let Bias { relative, of_query, of_key } = self.bias;
+        let (token, head) = (self.token + query / self.heads, self.head + query % self.heads);
+        let of_head = head * relative.count..(head + 1) * relative.count;
+        // SAFETY: both were written before the barrier in front of this op, and nobody writes them now.
+        let of_query = of_query.as_ref().map(|rows| unsafe { &rows.row(token)[of_head.clone()] });
+        for (key, score) in (first..).zip(scores).filter(|(key, _)| seen.contains(key)) {
+            let bucket = relative.bucket(position, key);
+            let mut sum = relative.fixed(head, bucket) + of_query.map_or(0.0, |of| of[bucket]);
+            if let Some(rows) = of_key {
+                // SAFETY: as above.
+                sum += unsafe { rows.row(self.first + key)[of_head.start + bucket] };
+            }
+            *score += sum;
+        }
+    }
 }
 
 /// Numbers that [`Tile::room`] needs.
@@ -225,7 +259,14 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
             if let Some(slopes) = tile.slopes {
                 let before = (tile.positions[query] as f32) - first as f32;
                 let further = s.sub(s.load(&COUNT), s.splat(before));
+                // No position is nearer than zero, on either side.
+                let further = s.min(further, s.sub(s.splat(0.0), further));
                 v = s.mul_add(s.splat(slopes[query]), further, v);
+            }
+            if let Some(apart) = &tile.apart {
+                let mut lanes = s.to_array(v);
+                apart.add(query, tile.positions[query], first, &seen, &mut lanes);
+                v = s.load(&lanes);
             }
             if first < seen.start || first + LANES > seen.end || positions < LANES {
                 let mut lanes = s.to_array(v);

@@ -149,7 +149,16 @@ impl File<'_> {
             Some((first, last)) => (vec![first], vec![last]),
             None => (some(self.flag("add_bos_token", around.add_bos)?, bos), some(self.flag("add_eos_token", around.add_eos)?, eos)),
         };
-        Tokenizer::assemble(&self.origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends })
+        // As llama-server puts a query and a document together.
+        let between = match around.enclosed {
+            Some(_) => after.clone(),
+            None => after.iter().copied().chain(some(self.flag("add_sep_token", false)?, id("seperator")?)).collect(),
+        };
+        let pair = (!between.is_empty()).then(|| [before.clone(), between, after.clone()]);
+        Tokenizer::assemble(
+            &self.origin,
+            Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair, bos, ends },
+        )
     }
 }
 

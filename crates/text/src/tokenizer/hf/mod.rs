@@ -19,7 +19,7 @@ use crate::{Error, Result};
 use models::ModelSpec;
 use normalizers::NormalizerSpec;
 use pre_tokenizers::StepSpec;
-use processors::ProcessorSpec;
+use processors::{Around, ProcessorSpec};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -42,10 +42,11 @@ pub(super) fn read(origin: &str, text: &str, config: Option<&str>, ends: &[u32])
     }
     let byte_level = file.model.takes_bytes() && steps.pop_if(|step| matches!(step, Step::ByteLevel)).is_some();
     let model = file.model.read(origin, &mut vocabulary, byte_level)?;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut around = Around::default();
     for spec in file.post_processor.iter() {
-        spec.read(origin, &vocabulary, &mut before, &mut after)?;
+        spec.read(origin, &vocabulary, &mut around)?;
     }
+    let Around { before, after, pair } = around;
     let normalized: HashMap<u32, String> =
         added.iter().filter(|t| t.normalized).map(|t| (t.id, normalize(&normalizers, &t.content).into_owned())).collect();
     let written = vocabulary.texts.iter().enumerate().map(|(id, text)| normalized.get(&(id as u32)).map_or(text, String::as_bytes));
@@ -54,7 +55,7 @@ pub(super) fn read(origin: &str, text: &str, config: Option<&str>, ends: &[u32])
     let bos = config.bos(origin, &vocabulary)?;
     let ends = ends.iter().copied().chain(config.eos(&vocabulary)).collect();
     let Vocabulary { texts, index, flags, .. } = vocabulary;
-    Tokenizer::assemble(origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, bos, ends })
+    Tokenizer::assemble(origin, Parts { texts, index, flags, added, normalizers, steps, model, output, before, after, pair, bos, ends })
 }
 
 #[derive(Deserialize)]

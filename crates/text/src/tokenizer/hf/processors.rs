@@ -16,10 +16,16 @@ pub(super) enum ProcessorSpec {
     ByteLevel,
     TemplateProcessing {
         single: Vec<TemplatePart>,
+        /// Of two texts; as it is until somebody has two.
+        #[serde(default)]
+        pair: Value,
         special_tokens: HashMap<String, TemplateToken>,
     },
-    #[serde(alias = "RobertaProcessing")]
     BertProcessing {
+        sep: (String, u32),
+        cls: (String, u32),
+    },
+    RobertaProcessing {
         sep: (String, u32),
         cls: (String, u32),
     },
@@ -38,14 +44,24 @@ pub(super) struct TemplateToken {
     ids: Vec<u32>,
 }
 
+/// The tokens around texts.
+#[derive(Default)]
+pub(super) struct Around {
+    /// Before a text and after it.
+    pub(super) before: Vec<u32>,
+    pub(super) after: Vec<u32>,
+    /// Before, between and after two texts that belong together, where they can.
+    pub(super) pair: Option<[Vec<u32>; 3]>,
+}
+
 impl ProcessorSpec {
-    /// Adds the tokens that stand before and after a text.
-    pub(super) fn read(&self, origin: &str, vocabulary: &Vocabulary, before: &mut Vec<u32>, after: &mut Vec<u32>) -> Result<()> {
+    /// Adds the tokens that stand before and after a text, and around two.
+    pub(super) fn read(&self, origin: &str, vocabulary: &Vocabulary, around: &mut Around) -> Result<()> {
         // A later processor's tokens enclose those of earlier ones.
-        let (first, last) = match self {
-            Self::Sequence { processors } => return processors.iter().try_for_each(|p| p.read(origin, vocabulary, before, after)),
+        let (first, last, pair) = match self {
+            Self::Sequence { processors } => return processors.iter().try_for_each(|p| p.read(origin, vocabulary, around)),
             Self::ByteLevel => return Ok(()),
-            Self::TemplateProcessing { single, special_tokens } => {
+            Self::TemplateProcessing { single, pair, special_tokens } => {
                 let (mut first, mut last, mut texts) = (Vec::new(), Vec::new(), 0);
                 for part in single {
                     match part {
@@ -64,12 +80,13 @@ impl ProcessorSpec {
                 if texts != 1 {
                     return Err(Error::invalid(origin, format!("the template for single texts has the text {texts} times, not once")));
                 }
-                (first, last)
+                (first, last, of_pair(pair, special_tokens))
             }
-            Self::BertProcessing { sep, cls } => (vec![cls.1], vec![sep.1]),
+            Self::BertProcessing { sep, cls } => (vec![cls.1], vec![sep.1], Some([vec![cls.1], vec![sep.1], vec![sep.1]])),
+            Self::RobertaProcessing { sep, cls } => (vec![cls.1], vec![sep.1], Some([vec![cls.1], vec![sep.1, sep.1], vec![sep.1]])),
             Self::Other(spec) => return Err(unknown(origin, "post-processor", spec)),
         };
-        for &id in first.iter().chain(&last) {
+        for &id in first.iter().chain(&last).chain(pair.iter().flatten().flatten()) {
             if !vocabulary.is_used(id) {
                 return Err(Error::invalid(
                     origin,
@@ -77,8 +94,23 @@ impl ProcessorSpec {
                 ));
             }
         }
-        before.splice(0..0, first);
-        after.extend(last);
+        around.before.splice(0..0, first);
+        around.after.extend(last);
+        around.pair = pair.or_else(|| around.pair.take());
         Ok(())
     }
+}
+
+/// The tokens before, between and after two texts, where a template has both in order.
+fn of_pair(template: &Value, special_tokens: &HashMap<String, TemplateToken>) -> Option<[Vec<u32>; 3]> {
+    let parts: Vec<TemplatePart> = Vec::deserialize(template).ok()?;
+    let (mut tokens, mut texts): ([Vec<u32>; 3], usize) = Default::default();
+    for part in parts {
+        match part {
+            TemplatePart::Sequence { id } if texts < 2 && id == ["A", "B"][texts] => texts += 1,
+            TemplatePart::Sequence { .. } => return None,
+            TemplatePart::SpecialToken { id } => tokens[texts].extend_from_slice(&special_tokens.get(&id)?.ids),
+        }
+    }
+    (texts == 2).then_some(tokens)
 }

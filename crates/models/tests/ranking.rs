@@ -1,0 +1,89 @@
+//! Scores of pairs of texts against those that transformers computed.
+
+mod common;
+
+use common::{Outcome, changed, data};
+use onebit_formats::Checkpoint;
+use onebit_models::{load, ranking};
+use onebit_plan::{Batch, Device, Gathered, Inputs, Span};
+use onebit_reference::{
+    Reference, check,
+    evidence::{self, Form},
+};
+use serde_json::json;
+use std::path::Path;
+
+/// Our score of the pair in a folder, and the one that is expected.
+fn scores(folder: &Path) -> Outcome<[f32; 2]> {
+    let checkpoint = Checkpoint::open(folder)?;
+    let expected = Checkpoint::open(folder.join("expected.safetensors"))?;
+    let numbers = |name: &str| expected.tensor(name).map(|t| t.to_f32()).unwrap_or_default();
+    let ids: Vec<u32> = numbers("ids").iter().map(|id| *id as u32).collect();
+    let start = numbers("start")[0] as usize;
+    let found = ranking(&checkpoint)?.ok_or("it scores nothing")?;
+    let mut exe = Reference.load(load(&checkpoint)?.up_to_hidden()?, &check::limits(), &mut |_| {})?;
+    let pages: Vec<u32> = (0..8).collect();
+    let spans = [Span { len: ids.len(), start: 0, pages: &pages, slot: 0, outputs: ids.len() }];
+    let rows = found.second.as_deref().unwrap_or_default();
+    let given: Vec<u32> = (0..ids.len()).map(|i| if i < start { Inputs::NONE } else { 0 }).collect();
+    let inputs = if rows.is_empty() { Inputs::default() } else { Inputs { rows, given: &given, ..Inputs::default() } };
+    let states = exe.step(&Batch { tokens: &ids, spans: &spans, inputs })?.to_vec();
+    let mut gathered = Gathered::default();
+    gathered.add(found.pooling.pool, &states, states.len() / ids.len());
+    let vectors = found.pooling.finish(&gathered);
+    assert_eq!(vectors.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
+    Ok([vectors[0][0], numbers("score")[0]])
+}
+
+fn agrees(name: &str) -> Outcome {
+    let folder = data("rank").join(name);
+    let [found, wanted] = scores(&folder)?;
+    let worst = f64::from((found - wanted).abs());
+    assert!(worst < 2e-5, "{name}: {found} for {wanted}");
+    evidence::record(name, Form::Safetensors, evidence::author(&folder), worst);
+    Ok(())
+}
+
+macro_rules! tests {
+    ($($test:ident: $name:literal,)*) => { $(#[test] fn $test() -> Outcome { agrees($name) })* };
+}
+tests! {
+    bert: "bert",
+    roberta: "roberta",
+    xlm_roberta: "xlm-roberta",
+    electra: "electra",
+    distilbert: "distilbert",
+    mpnet: "mpnet",
+    deberta_v2: "deberta-v2",
+    modernbert: "modernbert",
+}
+
+/// Kinds of tokens and the head's settings matter.
+#[test]
+fn what_a_score_depends_on() -> Outcome {
+    let with = |name: &str, key: &str, value: serde_json::Value| {
+        changed(&data("rank").join(name), |config, _| {
+            config.insert(key.into(), value);
+        })
+    };
+    for (name, key, value) in [
+        ("modernbert", "classifier_pooling", json!("cls")),
+        ("deberta-v2", "pooler_hidden_act", json!("relu")),
+        ("modernbert", "classifier_activation", json!("relu")),
+    ] {
+        let [found, wanted] = scores(with(name, key, value)?.path())?;
+        assert!((found - wanted).abs() > 1e-3, "{name}, {key}: {found} as before");
+    }
+    for (name, key, value, part) in [
+        ("modernbert", "classifier_pooling", json!("max"), "is neither `cls` nor `mean`"),
+        ("deberta-v2", "pooler_hidden_act", json!("magic"), "is \"magic\", which is not known"),
+    ] {
+        let folder = with(name, key, value)?;
+        let found = ranking(&Checkpoint::open(folder.path())?).map(|found| found.is_some()).map_err(|error| error.to_string());
+        assert!(found.as_ref().is_err_and(|error| error.contains(part)), "{found:?}");
+    }
+    // No head, or one with several labels.
+    assert!(ranking(&Checkpoint::open(data("deberta_v3"))?)?.is_none());
+    assert!(ranking(&Checkpoint::open(data("llama"))?)?.is_none());
+    Ok(())
+}
