@@ -13,7 +13,7 @@ pub enum Error {
         path: PathBuf,
         /// What it calls itself.
         name: String,
-        /// The family that comes closest.
+        /// The family that comes closest; empty where none was looked for.
         closest: String,
         /// The closest family, what it leaves unexplained, and what to do.
         why: String,

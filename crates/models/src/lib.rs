@@ -29,13 +29,14 @@ mod rope;
 mod rotated;
 mod settings;
 mod unread;
+pub mod vision;
 
 pub use arch::{Arch, architectures};
 pub use convert::{Converted, Options, convert};
 pub use describe::describe;
 pub use error::{Error, Result};
 pub use explain::{Explanation, Group, How, Setting, Use, explain};
-pub use load::{load, load_as};
+pub use load::{load, load_as, load_seeing};
 pub use pooling::pooling;
 pub use ranking::{Ranking, ranking};
 pub use unread::Fate;

@@ -7,7 +7,7 @@ use crate::{
     settings::Settings,
 };
 use onebit_formats::Checkpoint;
-use onebit_plan::{Graph, Model, rotate};
+use onebit_plan::{Graph, Model, Sight, rotate};
 
 /// The plan and the weights of the model in `checkpoint`.
 ///
@@ -17,6 +17,20 @@ use onebit_plan::{Graph, Model, rotate};
 /// When the architecture is not known and no family explains all tensors and settings, a setting is missing or wrong, a tensor is missing, has the wrong shape, or is left over.
 pub fn load(checkpoint: &Checkpoint) -> Result<Model> {
     load_as(checkpoint, None)
+}
+
+/// [`load`], with a plan that takes images, as `sight` tells.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_seeing(checkpoint: &Checkpoint, sight: Sight) -> Result<Model> {
+    match Arch::find(checkpoint)? {
+        Named::Known(arch, name) => Attempt::seeing(checkpoint, arch, name, Some(sight))?.model,
+        Named::Unknown(name) => {
+            let why = "images can only be given to architectures that are known by name".into();
+            Err(Error::Unknown { path: checkpoint.path.clone(), name: name.into(), why, closest: String::new() })
+        }
+    }
 }
 
 /// [`load`], as a model of the family that `family` names, where it does: a name that `model_type` or `general.architecture` could have.
@@ -72,9 +86,14 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// When the settings are not even an object each where they should be. Other faults are in [`Attempt::model`].
     pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch, name: &str) -> Result<Self> {
+        Self::seeing(checkpoint, arch, name, None)
+    }
+
+    /// [`Attempt::new`], with a plan that takes images where `sight` says how.
+    fn seeing(checkpoint: &'a Checkpoint, arch: &'static Arch, name: &str, sight: Option<Sight>) -> Result<Self> {
         let settings = Settings::new(checkpoint, arch)?;
         let names = Names::new(checkpoint, arch, settings.tied(arch.hf)?);
-        let model = plan(checkpoint, arch, name, &settings, &names);
+        let model = plan(checkpoint, arch, (name, sight), &settings, &names);
         Ok(Self { arch, settings, names, model })
     }
 
@@ -85,10 +104,19 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn plan(checkpoint: &Checkpoint, arch: &Arch, name: &str, settings: &Settings<'_>, names: &Names<'_>) -> Result<Model> {
+fn plan(
+    checkpoint: &Checkpoint,
+    arch: &Arch,
+    (name, sight): (&str, Option<Sight>),
+    settings: &Settings<'_>,
+    names: &Names<'_>,
+) -> Result<Model> {
     let vocabulary = settings.vocabulary(names.rows("token_embd.weight"))?;
     let context = settings.context()?;
     let mut graph = Graph::new(name, vocabulary, context, names);
+    if let Some(sight) = sight {
+        graph.see(sight);
+    }
     let logits = (arch.plan)(settings, &mut graph)?;
     let model = graph.finish(logits).and_then(|model| names.output_found(&model).map(|()| model));
     let model = model.map_err(|source| Error::Plan { path: checkpoint.path.clone(), source: names.in_file_terms(source) })?;

@@ -185,14 +185,25 @@ impl Entry {
 const IGNORED: &[&str] = &["*.rotary_emb.inv_freq", "rope_freqs.weight", "rope_factors_*.weight"];
 
 /// Parts of checkpoints that also see or hear, whose text model has its settings in `text_config`.
-const BESIDE_TEXT: &[&str] =
-    &["model.visual.*", "visual.*", "vision_tower.*", "model.vision_tower.*", "multi_modal_projector.*", "model.multi_modal_projector.*"];
+const BESIDE_TEXT: &[&str] = &[
+    "model.visual.*",
+    "visual.*",
+    "vision_tower.*",
+    "model.vision_tower.*",
+    "vision_model.*",
+    "model.vision_model.*",
+    "model.connector.*",
+    "model.image_newline",
+    "image_newline",
+    "multi_modal_projector.*",
+    "model.multi_modal_projector.*",
+];
 
 /// The output matrix in the plan.
 const OUTPUT: &str = "output.weight";
 
 /// Ways to write `model.`, which stands for what architectures call all but the output matrix, and what stands outside of it.
-const PREFIXES: [(&str, &str); 17] = [
+const PREFIXES: [(&str, &str); 18] = [
     ("model.", ""),
     ("backbone.", ""),
     ("rwkv.", ""),
@@ -201,6 +212,7 @@ const PREFIXES: [(&str, &str); 17] = [
     ("model.decoder.", ""),
     ("decoder.", ""),
     ("model.language_model.", ""),
+    ("model.text_model.", ""),
     ("language_model.model.", "language_model."),
     ("bert.", ""),
     ("roberta.", ""),
@@ -212,6 +224,16 @@ const PREFIXES: [(&str, &str); 17] = [
     ("", ""),
 ];
 
+/// The same for vision towers, before the names of the table that begin with `model.` and before all others.
+const TOWERS: [(&str, &str); 6] = [
+    ("model.vision_tower.", "model."),
+    ("model.vision_tower.vision_model.", "model."),
+    ("vision_tower.", ""),
+    ("vision_tower.vision_model.", ""),
+    ("model.vision_model.", "model."),
+    ("vision_model.", ""),
+];
+
 /// What checkpoints that were made in TensorFlow call the parameters of a norm (BERT).
 const NORM_SUFFIXES: [(&str, &str); 2] = [(".weight", ".gamma"), (".bias", ".beta")];
 
@@ -220,13 +242,15 @@ pub(crate) struct Names<'a> {
     checkpoint: &'a Checkpoint,
     arch: &'static Arch,
     prefix: (&'static str, &'static str),
+    /// What stands before most names in GGUF files: `v.` in those of vision towers.
+    gguf_prefix: &'static str,
     tied: Option<bool>,
 }
 
 impl<'a> Names<'a> {
     /// `tied` is whether the output is the embedding table, where the checkpoint says so.
     pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch, tied: Option<bool>) -> Self {
-        let mut names = Self { checkpoint, arch, prefix: PREFIXES[0], tied };
+        let mut names = Self { checkpoint, arch, prefix: PREFIXES[0], gguf_prefix: "", tied };
         let fits = |prefix| {
             let probe = Self { prefix, ..Names { ..names } };
             probe.rows("token_embd.weight").is_some()
@@ -235,6 +259,24 @@ impl<'a> Names<'a> {
             names.prefix = prefix;
         }
         names
+    }
+
+    /// Of a vision tower, which stands beside a text model or in a file of its own. `probe` is a weight that every tower has.
+    pub(crate) fn tower(checkpoint: &'a Checkpoint, arch: &'static Arch, probe: &str) -> Self {
+        let with = |prefix| Self { checkpoint, arch, prefix, gguf_prefix: "v.", tied: None };
+        TOWERS.into_iter().map(with).find(|names| names.rows(probe).is_some()).unwrap_or_else(|| with(TOWERS[0]))
+    }
+
+    /// A plan's name as GGUF files write it.
+    fn gguf_name(&self, name: &str) -> String {
+        let within =
+            |part: &str| name.split_once(part).map(|(layer, rest)| format!("v.{}.{}.{rest}", &part[1..part.len() - 1], &layer[4..]));
+        match self.gguf_prefix {
+            "" => name.to_string(),
+            // Of projectors, and of what belongs to a layer of the tower and stands outside of it.
+            _ if name.starts_with("mm.") || name.starts_with("model.") => name.to_string(),
+            prefix => within(".deepstack_").unwrap_or_else(|| format!("{prefix}{name}")),
+        }
     }
 
     /// The table's entry for a plan's name, its layer, and what follows the module's name.
@@ -270,7 +312,7 @@ impl<'a> Names<'a> {
     /// Rows of the tensor behind a plan's name.
     pub(crate) fn rows(&self, name: &str) -> Option<usize> {
         match self.checkpoint.source {
-            Source::Gguf => self.checkpoint.tensor(name).map(Tensor::rows),
+            Source::Gguf => self.checkpoint.tensor(&self.gguf_name(name)).map(Tensor::rows),
             Source::HuggingFace => {
                 let (entry, layer, suffix) = self.entry(name)?;
                 self.checkpoint.tensor(&self.hf_name(entry, layer, suffix)).map(Tensor::rows)
@@ -284,7 +326,7 @@ impl<'a> Names<'a> {
             return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
         };
         let gguf = self.checkpoint.source == Source::Gguf;
-        let file_name = if gguf { entry.gguf_name(name).to_string() } else { self.hf_name(entry, layer, suffix) };
+        let file_name = if gguf { self.gguf_name(entry.gguf_name(name)) } else { self.hf_name(entry, layer, suffix) };
         let parts = match file_name.contains("{e}") {
             true => self.expert_parts(&file_name, shape.first().copied().unwrap_or(0)),
             false => {
@@ -300,7 +342,9 @@ impl<'a> Names<'a> {
         };
         let as_is = gguf || suffix == ".bias";
         let parts = match (parts, shape) {
-            (Some(parts), [matrices @ .., _, _]) if entry.transposed && !as_is => Some(transposed(parts, matrices.iter().product())),
+            (Some(parts), [matrices @ .., _, _]) if entry.transposed && (!as_is || (gguf && !self.gguf_prefix.is_empty())) => {
+                Some(transposed(parts, matrices.iter().product()))
+            }
             (parts, _) => parts,
         };
         Ok((parts, if as_is { Edit::None } else { entry.edit }))
@@ -360,9 +404,28 @@ impl<'a> Names<'a> {
         self.arch.tensors.iter().copied().flatten().find(fits)
     }
 
+    /// Whether a tensor belongs to a vision tower of these names, and not to the text model beside it or to a layer from `idle` on.
+    pub(crate) fn is_of_tower(&self, tensor: &str, idle: usize) -> bool {
+        let modules = || {
+            let first = self.arch.tensors.iter().copied().flatten().filter_map(|e| e.hf.split('.').next());
+            first.filter(|module| !["", "model"].contains(module))
+        };
+        if layer_of(tensor.trim_start_matches("v.")).is_some_and(|layer| layer >= idle) {
+            return false;
+        }
+        match self.checkpoint.source {
+            Source::Gguf => !tensor.starts_with("a.") && !tensor.starts_with("mm.a."),
+            Source::HuggingFace => {
+                let name = tensor.strip_prefix(self.prefix.1).unwrap_or(tensor);
+                let inside = tensor.starts_with(self.prefix.0) || modules().any(|m| name.split('.').next() == Some(m));
+                inside && !matches_any(IGNORED.iter().chain(self.arch.ignored), tensor)
+            }
+        }
+    }
+
     /// Why the plan has no use for a tensor, as its name tells; `None` where it should have.
     pub(crate) fn unused(&self, tensor: &str) -> Option<&'static str> {
-        let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(pattern, tensor));
+        let any = |patterns: &[&str]| matches_any(patterns.iter(), tensor);
         if self.checkpoint.config.contains_key("text_config") && any(BESIDE_TEXT) {
             return Some("of a part that sees or hears");
         }
@@ -485,6 +548,11 @@ fn layer_of(name: &str) -> Option<usize> {
 /// The number that stands behind `before` in a name.
 fn number_after(name: &str, before: &str) -> Option<usize> {
     name.split_once(before)?.1.split_once('.')?.0.parse().ok()
+}
+
+/// Whether `name` fits one of the patterns.
+fn matches_any<'p, 'n: 'p>(mut patterns: impl Iterator<Item = &'p &'n str>, name: &str) -> bool {
+    patterns.any(|pattern| matches(pattern, name))
 }
 
 /// Whether `name` fits `pattern`, in which `{}` and `{e}` stand for numbers.

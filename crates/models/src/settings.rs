@@ -57,11 +57,44 @@ impl<'a> Settings<'a> {
     /// When something that should hold further settings is none: what it holds would be passed over in silence.
     pub(crate) fn new(checkpoint: &'a Checkpoint, arch: &'static Arch) -> Result<Self> {
         let text = checkpoint.config.get("text_config").and_then(Value::as_object);
-        let settings = Self {
+        let settings = Self::of(checkpoint, arch, text.into_iter().chain([&checkpoint.config]).collect());
+        for key in ["text_config", "rope_parameters", "rope_scaling"] {
+            let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
+            if let Some(value) = value {
+                return Err(settings.wrong(key, key, format!("should be an object, but is {}", short(value))));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Settings of the object `part` of `config.json` alone, or of a GGUF file. What they lack is not looked for elsewhere.
+    ///
+    /// # Errors
+    /// When a directory's `config.json` has no such object.
+    pub(crate) fn part(checkpoint: &'a Checkpoint, arch: &'static Arch, part: &str) -> Result<Self> {
+        // What text models leave out does not hold for their towers.
+        let whole = Self { defaults: None, ..Self::of(checkpoint, arch, vec![]) };
+        match checkpoint.config.get(part) {
+            _ if whole.is_gguf() => Ok(whole),
+            Some(Value::Object(config)) => Ok(Self { configs: vec![config], ..whole }),
+            other => {
+                let found = other.map_or("is missing".into(), |v| format!("should be an object, but is {}", short(v)));
+                Err(whole.wrong(part, "", found))
+            }
+        }
+    }
+
+    /// Settings outside of those of parts.
+    pub(crate) fn whole(checkpoint: &'a Checkpoint, arch: &'static Arch) -> Self {
+        Self { defaults: None, ..Self::of(checkpoint, arch, vec![&checkpoint.config]) }
+    }
+
+    fn of(checkpoint: &'a Checkpoint, arch: &'static Arch, configs: Vec<&'a Map<String, Value>>) -> Self {
+        Self {
             checkpoint,
             family: arch.hf,
             gguf_name: arch.gguf.first().copied().unwrap_or_default(),
-            configs: text.into_iter().chain([&checkpoint.config]).collect(),
+            configs,
             defaults: defaults::of(arch.hf),
             noted: RefCell::default(),
             noted_tensors: RefCell::default(),
@@ -72,14 +105,7 @@ impl<'a> Settings<'a> {
             spare_experts: Cell::default(),
             looked_for: RefCell::default(),
             defaults_taken: RefCell::default(),
-        };
-        for key in ["text_config", "rope_parameters", "rope_scaling"] {
-            let value = settings.configs.iter().filter_map(|c| c.get(key)).find(|v| !v.is_object() && !v.is_null());
-            if let Some(value) = value {
-                return Err(settings.wrong(key, key, format!("should be an object, but is {}", short(value))));
-            }
         }
-        Ok(settings)
     }
 
     /// Whether the checkpoint is a GGUF file.

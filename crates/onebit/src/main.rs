@@ -10,6 +10,8 @@ mod failure;
 mod llama_server;
 mod open;
 mod progress;
+mod prompt;
+mod sight;
 mod speed;
 mod terminal;
 

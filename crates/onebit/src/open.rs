@@ -1,13 +1,19 @@
 //! From what was typed to something that runs: file, plan, device, engine.
 
-use crate::{Loudness, check, failure::Usage, progress};
+use crate::{
+    Loudness, check,
+    failure::Usage,
+    progress,
+    sight::{self, See},
+};
 use anyhow::Context;
 use onebit_engine::{Config, Engine, Pool, Pooling, Vocabulary};
 use onebit_formats::Checkpoint;
 use onebit_models::Ranking;
-use onebit_plan::{ActivationKind, Device, Executable, KvType, Limits, Model, Plan, Progress};
+use onebit_plan::{ActivationKind, Device, Executable, KvType, Limits, Model, Plan, Progress, Sight};
 use onebit_registry::{Cache, Reference, Settings};
 use onebit_text::{ChatTemplate, Tokenizer};
+use onebit_vision::Tower;
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -61,7 +67,7 @@ pub(crate) enum Activations {
 const SMALL: usize = 1_000_000_000;
 
 impl DeviceArgs {
-    fn kind(&self, plan: &Plan) -> ActivationKind {
+    pub(crate) fn kind(&self, plan: &Plan) -> ActivationKind {
         let parameters: usize = plan.weights.iter().map(|w| w.shape.iter().product::<usize>()).sum();
         match self.activations {
             _ if self.exact => ActivationKind::F32,
@@ -104,7 +110,18 @@ pub(crate) fn model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudne
 
 /// [`model`], or an encoder.
 fn any_model(checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
-    let model = onebit_models::load_as(checkpoint, args.family.as_deref())?;
+    checked(onebit_models::load_as(checkpoint, args.family.as_deref())?, checkpoint, args, loudness)
+}
+
+/// A model that takes images, as `sight` tells.
+fn seeing(checkpoint: &Checkpoint, args: &DeviceArgs, sight: Sight) -> anyhow::Result<Model> {
+    if args.family.is_some() {
+        return Err(Usage("--family cannot be given for a model that sees, whose own name tells how".into()).into());
+    }
+    checked(onebit_models::load_seeing(checkpoint, sight)?, checkpoint, args, Loudness::Quiet)
+}
+
+fn checked(model: Model, checkpoint: &Checkpoint, args: &DeviceArgs, loudness: Loudness) -> anyhow::Result<Model> {
     if args.check_tensors {
         let bar = progress::bar(loudness, "checking", checkpoint.bytes());
         let findings = check::check(checkpoint, &|bytes| bar.inc(bytes as u64));
@@ -210,6 +227,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Loaded<V: Vocabulary = Tokenizer> {
     pub engine: Engine<V>,
     pub template: Option<ChatTemplate>,
+    /// What it sees with, where it does.
+    pub tower: Option<Tower>,
     /// A name for people and clients.
     pub name: String,
     pub plan: Plan,
@@ -218,17 +237,11 @@ pub(crate) struct Loaded<V: Vocabulary = Tokenizer> {
 }
 
 /// Fetches, opens, loads; with a bar.
-pub(crate) fn engine(
-    model: &str,
-    device: &DeviceArgs,
-    context: &ContextArgs,
-    sequences: usize,
-    loudness: Loudness,
-) -> anyhow::Result<Loaded> {
+pub(crate) fn engine(model: &str, device: &DeviceArgs, context: &ContextArgs, see: See<'_>, loudness: Loudness) -> anyhow::Result<Loaded> {
     let path = obtain(model, loudness)?;
     let name = display_name(model, &path);
     let bar = progress::bar(loudness, "loading", 0);
-    let loaded = engine_at(&path, name, device, context, (sequences, Purpose::Text), &mut |p| {
+    let loaded = engine_at(&path, name, device, context, (1, Purpose::Text, see), &mut |p| {
         bar.set_length(p.total as u64);
         bar.set_position(p.done as u64);
     });
@@ -242,27 +255,31 @@ pub(crate) fn engine_at(
     name: String,
     device: &DeviceArgs,
     context: &ContextArgs,
-    (sequences, purpose): (usize, Purpose),
+    (sequences, purpose, see): (usize, Purpose, See<'_>),
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<Loaded> {
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
-    let (engine, plan) = engine_of(&checkpoint, tokenizer, device, context, (sequences, purpose), progress)?;
-    Ok(Loaded { engine, template, name, plan, checkpoint })
+    let vision = see.find(&checkpoint)?;
+    let sight = vision.as_ref().map(|vision| vision.sight);
+    let (engine, plan) = engine_of(&checkpoint, tokenizer, device, context, (sequences, purpose, sight), progress)?;
+    let tower = vision.map(|vision| sight::load(vision, &plan, self::device(device)?.as_ref(), device, progress)).transpose()?;
+    Ok(Loaded { engine, template, tower, name, plan, checkpoint })
 }
 
-/// An engine for the model of a checkpoint, and its plan.
+/// An engine for the model of a checkpoint, and its plan; for one that sees where there is a `sight`.
 pub(crate) fn engine_of<V: Vocabulary>(
     checkpoint: &Checkpoint,
     vocabulary: Arc<V>,
     device: &DeviceArgs,
     context: &ContextArgs,
-    (sequences, purpose): (usize, Purpose),
+    (sequences, purpose, sight): (usize, Purpose, Option<Sight>),
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<(Engine<V>, Plan)> {
-    let mut model = match purpose {
-        Purpose::Text => model(checkpoint, device, Loudness::Quiet)?,
+    let mut model = match (purpose, sight) {
+        (_, Some(sight)) => seeing(checkpoint, device, sight)?,
+        (Purpose::Text, None) => model(checkpoint, device, Loudness::Quiet)?,
         _ => any_model(checkpoint, device, Loudness::Quiet)?,
     };
     let pooling = match purpose {
@@ -349,7 +366,13 @@ fn embedding_limits(plan: &Plan, context: usize, sequences: usize, pool: Pool, a
     Limits { batch, outputs, kv, ..usual }
 }
 
-fn load(device: &dyn Device, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Box<dyn Executable>> {
+/// A model on a device.
+pub(crate) fn load(
+    device: &dyn Device,
+    model: Model,
+    limits: &Limits,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Box<dyn Executable>> {
     device.load(model, limits, progress).context("the model could not be loaded")
 }
 

@@ -9,6 +9,28 @@ pub trait Resolve {
     fn resolve(&self, name: &str, shape: &[usize]) -> Result<Option<Weight>>;
 }
 
+/// What a text model has of images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Behind how many of the first layers further numbers of an image are added to the stream (DeepStack, Meng et al. 2024,
+    /// arXiv:2406.04334).
+    pub deepstack: usize,
+    /// Where an image's tokens see each other in attention, whatever their order.
+    pub together: Together,
+}
+
+/// In which layers the tokens of a group see each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Together {
+    /// In none.
+    #[default]
+    No,
+    /// In all (Gemma 3).
+    Everywhere,
+    /// In those that see a window otherwise (Gemma 4).
+    InWindows,
+}
+
 /// Builds a [`Plan`], op by op, and gathers the weights that it names.
 ///
 /// Methods that make an op return its output. The first fault (a missing tensor, a wrong shape) is kept and reported by
@@ -27,6 +49,7 @@ pub struct Graph<'a> {
     names: Option<usize>,
     /// What stands before the names of weights.
     part: &'static str,
+    sight: Option<Sight>,
     fault: Option<Error>,
 }
 
@@ -57,6 +80,7 @@ impl<'a> Graph<'a> {
             layer: None,
             names: None,
             part: "",
+            sight: None,
             fault: None,
         }
     }
@@ -88,9 +112,22 @@ impl<'a> Graph<'a> {
             }
             (self.layer, self.names) = (Some(i), Some(i));
             x = layer(self, i, x);
+            if self.sight.is_some_and(|sight| i < sight.deepstack) {
+                x = self.add_given(x, (i + 1) * self.width(x));
+            }
         }
         (self.layer, self.names) = (None, None);
         x
+    }
+
+    /// Lets the plan see: rows of images may stand in for tokens.
+    pub fn see(&mut self, sight: Sight) {
+        self.sight = Some(sight);
+    }
+
+    /// What the plan has of images.
+    pub(crate) fn sight(&self) -> Option<Sight> {
+        self.sight
     }
 
     /// Does `f` with the weights of another layer, or with those outside of all layers.

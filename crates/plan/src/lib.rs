@@ -23,7 +23,7 @@ pub use device::{
     ActivationKind, Batch, BatchForm, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress, Span,
 };
 pub use error::{Error, Result};
-pub use graph::{Graph, Resolve};
+pub use graph::{Graph, Resolve, Sight, Together};
 pub use ops::{
     Attention, AttentionSpec, Binary, Check, Experts, ExpertsSpec, Function, GatedDelta, Gating, Groups, Mask, Op, Operator, RoundRows,
     Route, Score, Weigh,

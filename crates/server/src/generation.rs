@@ -138,7 +138,7 @@ impl Building {
 }
 
 /// Why a request was not accepted, as an answer.
-fn refused(error: SubmitError, source: &str) -> ApiError {
+pub(crate) fn refused(error: SubmitError, source: &str) -> ApiError {
     match error {
         SubmitError::QueueFull { .. } => ApiError::busy(),
         SubmitError::TooLong { prompt, limit } => {

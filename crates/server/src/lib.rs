@@ -2,7 +2,7 @@
 //!
 //! How a request flows: `connection` speaks HTTP, `gate` (with `guard`) decides whether it is answered, a file of
 //! `endpoints` has it received and read within bounds (`body`, `json`, `params`), makes the prompt's tokens, and
-//! submits it to the engine (what the answer is held to is in `forms`; for chats: `messages`, and `marks`, which keeps texts from being read as structure). What the engine yields (`generation`) becomes one JSON answer, or events (`sse`).
+//! submits it to the engine (what the answer is held to is in `forms`; for chats: `messages`, `images`, and `marks`, which keeps texts from being read as structure). What the engine yields (`generation`) becomes one JSON answer, or events (`sse`).
 //!
 //! Rules that hold for all endpoints:
 //! - A parameter is honoured, or answered with a 400 that names it in `param`. Fields that cannot change an answer are passed
@@ -22,6 +22,7 @@ mod forms;
 mod gate;
 mod generation;
 mod guard;
+mod images;
 mod json;
 mod marks;
 mod messages;
@@ -32,6 +33,7 @@ mod sse;
 mod state;
 mod tools;
 
+pub use images::place_images;
 pub use options::{Limits, ServeOptions};
 pub use serve::{LoadError, ServeError, Server, serve};
 pub use state::{LoadProgress, Loaded, ModelInfo, Ranks};

@@ -18,10 +18,11 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn of(tokenizer: &Tokenizer) -> Self {
-        let names = tokenizer.special_ids().filter_map(|id| tokenizer.token_text(id));
+    /// Those of special tokens, and `more`, such as what stands for an image.
+    pub(crate) fn of<'a>(tokenizer: &Tokenizer, more: impl Iterator<Item = &'a str>) -> Self {
+        let names = tokenizer.special_ids().filter_map(|id| tokenizer.token_text(id)).map(|name| name.into_owned());
         // A mark of one character has no inside.
-        let names: Vec<String> = names.filter(|name| name.chars().nth(1).is_some()).map(|name| name.into_owned()).collect();
+        let names: Vec<String> = names.chain(more.map(String::from)).filter(|name| name.chars().nth(1).is_some()).collect();
         let finder = AhoCorasick::new(&names);
         if let Err(error) = &finder {
             tracing::warn!(%error, "special tokens in messages will be read as such: their names cannot be searched for");
@@ -94,11 +95,13 @@ impl Rendered {
         if self.plain {
             return tokenizer.encode(&self.text, Encode { add_special: true, parse_special: false });
         }
-        let encode = |piece: &str| tokenizer.encode(piece, Encode { add_special: false, parse_special: true });
-        match self.barrier {
-            None => encode(&self.text),
-            Some(barrier) => self.text.split(barrier).flat_map(encode).collect(),
-        }
+        self.pieces().flat_map(|piece| tokenizer.encode(piece, Encode { add_special: false, parse_special: true })).collect()
+    }
+
+    /// Its pieces, over whose ends no mark reaches.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
+        let barrier = self.barrier;
+        self.text.split(move |c| Some(c) == barrier)
     }
 
     /// Its end, for what an answer goes on from.

@@ -1,19 +1,22 @@
 //! The messages of a chat, checked, and the prompt that a model's template makes of them.
 
 use crate::error::ApiError;
+use crate::images::{Image, Images};
 use crate::json::{Fields, kind_of, shorten, too_many, wrong_type};
 use crate::marks::{AllBarriersUsed, Rendered};
 use crate::options::Limits;
 use crate::state::Model;
 use crate::tools;
 use onebit_text::{Error, Render};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A chat's prompt.
 pub(crate) struct Prompt {
     pub(crate) rendered: Rendered,
     /// The tools that the model may call.
     pub(crate) tools: Option<Value>,
+    /// The images whose marks it has.
+    pub(crate) images: Vec<Image>,
 }
 
 /// Takes the fields that make the prompt, and renders it.
@@ -29,13 +32,15 @@ pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Res
     let tools = tools::take(fields, limits, knows("tools"))?;
     let options = options(fields, template.source())?;
     let known = Known { developer: knows("developer"), tools: knows("tool") };
-    let messages = check(messages, limits, known)?;
+    let mut images = Images { sees: model.tower.is_some(), limits, found: vec![] };
+    let messages = check(messages, limits, known, &mut images)?;
     // The texts of tools are defused together with those of messages.
     let mut texts = Value::Array(vec![messages, tools.clone().unwrap_or_default()]);
     let barrier = model.marks.defuse(&mut texts).map_err(|AllBarriersUsed| {
         ApiError::invalid("messages", "`messages` hold special tokens together with all noncharacters from U+FDD0 to U+FDEF")
     })?;
     let (mut messages, shown) = (texts[0].take(), texts[1].take());
+    model.contents.fit(&mut messages, model.tower.as_ref().map_or("", |tower| tower.processor().bare()));
     let options = Render { tools: tools.is_some().then_some(shown), ..options };
     let text = match template.render(&messages, &options) {
         // Some templates take arguments as text only.
@@ -46,16 +51,17 @@ pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Res
         Error::Messages(_) => ApiError::invalid("messages", error.to_string()),
         other => ApiError::internal(other),
     })?;
-    Ok(Prompt { rendered: Rendered::new(text, barrier), tools })
+    Ok(Prompt { rendered: Rendered::new(text, barrier), tools, images: images.found })
 }
 
 /// The texts of all messages, a line break between them: what a model that answers to a source reads, where no template says otherwise.
 fn plain(fields: &mut Fields, messages: Value, limits: &Limits) -> Result<Prompt, ApiError> {
     tools::take(fields, limits, false)?;
     options(fields, "")?;
-    let messages = check(messages, limits, Known { developer: false, tools: false })?;
+    let mut images = Images { sees: false, limits, found: vec![] };
+    let messages = check(messages, limits, Known { developer: false, tools: false }, &mut images)?;
     let texts: Vec<&str> = messages.as_array().into_iter().flatten().filter_map(|message| message["content"].as_str()).collect();
-    Ok(Prompt { rendered: Rendered::plain(texts.join("\n")), tools: None })
+    Ok(Prompt { rendered: Rendered::plain(texts.join("\n")), tools: None, images: images.found })
 }
 
 fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
@@ -93,8 +99,8 @@ struct Known {
     tools: bool,
 }
 
-/// Messages as templates see them: a known role, and content that is one string.
-fn check(messages: Value, limits: &Limits, known: Known) -> Result<Value, ApiError> {
+/// Messages as templates see them: a known role, and content that is one string, or a list of parts where there are images.
+fn check(messages: Value, limits: &Limits, known: Known, images: &mut Images<'_>) -> Result<Value, ApiError> {
     let Value::Array(messages) = messages else { return Err(wrong_type("messages", "an array of messages", &messages)) };
     if messages.is_empty() {
         return Err(ApiError::invalid("messages", "`messages` is empty: at least one is needed"));
@@ -102,11 +108,12 @@ fn check(messages: Value, limits: &Limits, known: Known) -> Result<Value, ApiErr
     if messages.len() > limits.messages {
         return Err(too_many("messages", messages.len(), limits.messages));
     }
-    let checked: Result<_, _> = messages.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, known)).collect();
+    let checked: Result<_, _> =
+        messages.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m, known, images)).collect();
     Ok(Value::Array(checked?))
 }
 
-fn message(at: &str, message: Value, known: Known) -> Result<Value, ApiError> {
+fn message(at: &str, message: Value, known: Known, images: &mut Images<'_>) -> Result<Value, ApiError> {
     let Value::Object(mut message) = message else { return Err(wrong_type(at, "an object", &message)) };
     let role = match message.get("role") {
         Some(Value::String(role)) => role.as_str(),
@@ -150,21 +157,22 @@ fn message(at: &str, message: Value, known: Known) -> Result<Value, ApiError> {
         }
     }
     let content = match message.remove("content") {
-        Some(Value::String(text)) => text,
-        Some(Value::Array(parts)) => joined(&format!("{at}.content"), parts)?,
+        Some(text @ Value::String(_)) => text,
+        Some(Value::Array(list)) => parts(&format!("{at}.content"), list, images)?,
         // An answer may have been nothing but a refusal or a call.
-        None | Some(Value::Null) if is_assistant => String::new(),
+        None | Some(Value::Null) if is_assistant => "".into(),
         None | Some(Value::Null) => return Err(ApiError::invalid(format!("{at}.content"), format!("`{at}.content` is missing"))),
         Some(other) => return Err(wrong_type(&format!("{at}.content"), "a string or an array of parts", &other)),
     };
     message.insert("role".into(), role);
-    message.insert("content".into(), content.into());
+    message.insert("content".into(), content);
     Ok(Value::Object(message))
 }
 
-/// The text of all parts, a line break between them.
-fn joined(at: &str, parts: Vec<Value>) -> Result<String, ApiError> {
-    let mut text = String::new();
+/// The text of all parts, a line break between them; or the parts, where some are images.
+fn parts(at: &str, parts: Vec<Value>, images: &mut Images<'_>) -> Result<Value, ApiError> {
+    let mut kept = Vec::with_capacity(parts.len());
+    let before = images.found.len();
     for (j, part) in parts.into_iter().enumerate() {
         let at = format!("{at}[{j}]");
         let Value::Object(part) = part else { return Err(wrong_type(&at, "an object", &part)) };
@@ -176,11 +184,12 @@ fn joined(at: &str, parts: Vec<Value>) -> Result<String, ApiError> {
             "text" => "text",
             "refusal" => "refusal",
             "image_url" | "input_image" => {
-                let message = format!("`{at}`: the model has no vision, so images cannot be part of a message");
-                return Err(ApiError::unsupported(at, message));
+                images.take(&at, &part)?;
+                kept.push(json!({ "type": "image" }));
+                continue;
             }
             "input_audio" | "video_url" | "file" => {
-                let message = format!("`{at}`: `{kind}` cannot be part of a message, as the model takes text only");
+                let message = format!("`{at}`: `{kind}` cannot be part of a message, as the model does not take it");
                 return Err(ApiError::unsupported(at, message));
             }
             other => {
@@ -188,21 +197,20 @@ fn joined(at: &str, parts: Vec<Value>) -> Result<String, ApiError> {
                 return Err(ApiError::invalid(format!("{at}.type"), message));
             }
         };
-        let Some(Value::String(more)) = part.get(field) else {
+        let Some(Value::String(text)) = part.get(field) else {
             return Err(ApiError::invalid(format!("{at}.{field}"), format!("`{at}.{field}` should be a string")));
         };
-        if j > 0 {
-            text.push('\n');
-        }
-        text.push_str(more);
+        kept.push(json!({ "type": "text", "text": text }));
     }
-    Ok(text)
+    if images.found.len() > before {
+        return Ok(kept.into());
+    }
+    Ok(kept.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n").into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn known(developer: bool) -> Known {
         Known { developer, tools: developer }
@@ -216,13 +224,14 @@ mod tests {
             { "role": "assistant", "content": null, "tool_calls": [], "refusal": null },
         ]);
         let limits = Limits::default();
+        let mut images = Images { sees: false, limits: &limits, found: vec![] };
         let expected = json!([
             { "role": "system", "content": "d" },
             { "role": "user", "name": "n", "content": "a\nb" },
             { "role": "assistant", "refusal": null, "content": "" },
         ]);
-        assert_eq!(check(messages.clone(), &limits, known(false)), Ok(expected));
-        assert_eq!(check(messages, &limits, known(true)).expect("valid")[0]["role"], "developer");
+        assert_eq!(check(messages.clone(), &limits, known(false), &mut images), Ok(expected));
+        assert_eq!(check(messages, &limits, known(true), &mut images).expect("valid")[0]["role"], "developer");
     }
 
     #[test]
@@ -249,7 +258,9 @@ mod tests {
             (part(json!({ "type": "image_url", "image_url": { "url": "data:" } })), "messages[1].content[0]"),
             (part(json!({ "type": "input_audio" })), "messages[1].content[0]"),
         ] {
-            let error = check(messages.clone(), &Limits { messages: 3, ..Limits::default() }, known(false)).expect_err("refused");
+            let limits = Limits { messages: 3, ..Limits::default() };
+            let mut images = Images { sees: false, limits: &limits, found: vec![] };
+            let error = check(messages.clone(), &limits, known(false), &mut images).expect_err("refused");
             assert_eq!((error.status.as_u16(), error.param.as_deref()), (400, Some(param)), "{messages}");
         }
     }

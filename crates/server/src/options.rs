@@ -91,6 +91,10 @@ pub struct Limits {
     pub connections: usize,
     /// Messages in a chat.
     pub messages: usize,
+    /// Images in a chat.
+    pub images: usize,
+    /// Size of an image.
+    pub image: onebit_vision::Limits,
     /// Tools that a chat may call.
     pub tools: usize,
     /// Prompts in one request for completions.
@@ -125,6 +129,8 @@ impl Default for Limits {
             write_time: Duration::from_secs(60),
             connections: 2048,
             messages: 4096,
+            images: 32,
+            image: onebit_vision::Limits::default(),
             tools: 512,
             prompts: 128,
             inputs: 2048,

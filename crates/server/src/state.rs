@@ -5,7 +5,8 @@ use crate::marks::Marks;
 use crate::options::ServeOptions;
 use onebit_engine::{Engine, Sampling, SubmitError};
 use onebit_grammar::{Answer, Compiler, Grammar, GrammarError, Limits};
-use onebit_text::{ChatTemplate, Tokenizer, parse::Output};
+use onebit_text::{ChatTemplate, Contents, Tokenizer, parse::Output};
+use onebit_vision::Tower;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Semaphore;
@@ -17,6 +18,8 @@ pub struct Loaded {
     pub engine: Engine,
     /// Makes prompts of chats, where the model has a template.
     pub template: Option<ChatTemplate>,
+    /// What the model sees with, if it does.
+    pub tower: Option<Tower>,
     /// How tokens are chosen where a request does not say: [`Sampling::default`] is what OpenAI's API documents.
     pub sampling: Sampling,
     /// What `/v1/models` tells.
@@ -71,6 +74,9 @@ impl LoadProgress {
 pub(crate) struct Model {
     pub(crate) engine: Engine,
     pub(crate) template: Option<ChatTemplate>,
+    /// How the template takes what messages hold.
+    pub(crate) contents: Contents,
+    pub(crate) tower: Option<Tower>,
     pub(crate) sampling: Sampling,
     pub(crate) info: ModelInfo,
     pub(crate) ranks: Option<Ranks>,
@@ -106,10 +112,12 @@ impl Reading {
 
 impl From<Loaded> for Model {
     fn from(loaded: Loaded) -> Self {
-        let Loaded { engine, template, sampling, info, ranks } = loaded;
-        let marks = Marks::of(engine.tokenizer());
+        let Loaded { engine, template, tower, sampling, info, ranks } = loaded;
+        let processor = tower.as_ref().map(Tower::processor);
+        let marks = Marks::of(engine.tokenizer(), processor.into_iter().flat_map(|p| [p.mark(), p.token()]));
         let reading = Reading::of(template.as_ref(), engine.tokenizer());
-        Self { engine, template, sampling, info, ranks, marks, reading, compiler: OnceLock::new() }
+        let contents = template.as_ref().map_or(Contents::TEXT, |template| template.contents(processor.map(|p| p.mark())));
+        Self { engine, template, contents, tower, sampling, info, ranks, marks, reading, compiler: OnceLock::new() }
     }
 }
 

@@ -13,5 +13,5 @@ pub mod tokenizer;
 
 pub use error::{Error, Result};
 
-pub use template::{ChatTemplate, Render};
+pub use template::{ChatTemplate, Contents, Render};
 pub use tokenizer::{Decoder, Encode, Tokenizer};

@@ -94,7 +94,7 @@ fn refuse(s: &Settings<'_>) -> Result<()> {
         return Err(s.wrong("enable_moe_block", "", "is true; layers with experts are not known here"));
     }
     match s.text_or("use_bidirectional_attention", "", "vision")?.as_str() {
-        // Text is seen one way.
+        // Text is seen one way; what sees says how images are.
         "vision" => Ok(()),
         other => Err(s.wrong("use_bidirectional_attention", "", format!("is `{other}`; only causal attention is known here"))),
     }

@@ -96,6 +96,8 @@ mod windows;
 mod zamba2;
 mod zaya;
 
+pub(crate) use blocks::Norm;
+
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};
 use onebit_plan::{Graph, Value};
@@ -169,8 +171,11 @@ static ALL: &[&Arch] = &[
     &granite::GRANITE_MOE,
     &granite::HYPERCLOVAX,
     &qwen2::QWEN2,
+    &qwen2::QWEN2_VL,
     &qwen2::QWEN2_MOE,
     &qwen3::QWEN3,
+    &qwen3::QWEN3_VL,
+    &qwen3::QWEN3_VL_MOE,
     &qwen3::QWEN3_MOE,
     &glm4_moe::GLM4_MOE,
     &glm4_moe::SOLAR_OPEN,

@@ -7,6 +7,15 @@ use onebit_plan::{Graph, Mask, RopeStyle, Value};
 pub(crate) static QWEN2: Arch =
     Arch { hf: &["qwen2"], gguf: &["qwen2"], tensors: &[TRUNK, PRE_NORMS, ATTENTION, FFN], ignored: &[], plan: |s, g| plan(s, g, None) };
 
+/// Of Qwen2-VL (Wang et al. 2024, arXiv:2409.12191) and Qwen2.5-VL (Bai et al. 2025, arXiv:2502.13923).
+pub(crate) static QWEN2_VL: Arch = Arch {
+    hf: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"],
+    gguf: &["qwen2vl"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, FFN],
+    ignored: &["visual.*", "model.visual.*"],
+    plan: |s, g| plan(s, g, None),
+};
+
 pub(crate) static QWEN2_MOE: Arch = Arch {
     hf: &["qwen2_moe"],
     gguf: &["qwen2moe"],

@@ -1,29 +1,58 @@
 //! Qwen3 (Yang et al. 2025, arXiv:2505.09388): Llama with normalised queries and keys; and its mixture of experts.
 
 use super::{Arch, blocks::*, qwen2::qwen_masks};
-use crate::{Result, settings::Settings};
-use onebit_plan::{Graph, RopeStyle, Value};
+use crate::{
+    Result,
+    rope::{Axes, Rotary, SECTIONS},
+    settings::Settings,
+};
+use onebit_plan::{Graph, Value};
 
 pub(crate) static QWEN3: Arch = Arch {
     hf: &["qwen3"],
     gguf: &["qwen3"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, None),
+    plan: |s, g| plan(s, g, Rotary::HALVES, None),
 };
+
+/// Of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631).
+pub(crate) static QWEN3_VL: Arch = Arch {
+    hf: &["qwen3_vl", "qwen3_vl_text"],
+    gguf: &["qwen3vl"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN],
+    ignored: &[],
+    plan: |s, g| plan(s, g, seeing(s)?, None),
+};
+
+pub(crate) static QWEN3_VL_MOE: Arch = Arch {
+    hf: &["qwen3_vl_moe", "qwen3_vl_moe_text"],
+    gguf: &["qwen3vlmoe"],
+    tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS],
+    ignored: &[],
+    plan: |s, g| plan(s, g, seeing(s)?, Some(Moe::read(s, true, false)?)),
+};
+
+/// Positions of images have three axes, whose shares GGUF files always state: without them it is Qwen3.
+fn seeing(s: &Settings<'_>) -> Result<Rotary> {
+    if s.is_gguf() && s.integers(SECTIONS).is_none() {
+        return Err(s.wrong("mrope_section", SECTIONS, "is missing"));
+    }
+    Ok(Rotary { base: 500_000.0, axes: Axes::Turns(&[24, 20, 20]), ..Rotary::HALVES })
+}
 
 pub(crate) static QWEN3_MOE: Arch = Arch {
     hf: &["qwen3_moe"],
     gguf: &["qwen3moe"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS],
     ignored: &[],
-    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?)),
+    plan: |s, g| plan(s, g, Rotary::HALVES, Some(Moe::read(s, true, false)?)),
 };
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>, rotary: Rotary, moe: Option<Moe>) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    let rope = s.rope(heads.head, RopeStyle::Halves)?;
+    let rope = s.rotary(heads.head, rotary)?;
     let masks = qwen_masks(s, c.layers)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     Ok(c.build(g, |g, layer, x| {

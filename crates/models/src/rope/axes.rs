@@ -18,7 +18,7 @@ pub(crate) enum Axes {
 const MOST: usize = 4;
 
 /// How many pairs belong to each axis, in GGUF files.
-const SECTIONS: &str = "rope.dimension_sections";
+pub(crate) const SECTIONS: &str = "rope.dimension_sections";
 
 impl Settings<'_> {
     /// The axis that turns each of the `pairs`; none where there is one only. For text all axes are at the same position.

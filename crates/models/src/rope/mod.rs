@@ -6,7 +6,7 @@ mod hub;
 mod scaling;
 
 use crate::{Result, settings::Settings};
-pub(crate) use axes::Axes;
+pub(crate) use axes::{Axes, SECTIONS};
 use onebit_formats::Meta;
 use onebit_plan::{Rope, RopeStyle};
 use scaling::{Scaling, magnitude};

@@ -3,10 +3,13 @@ use crate::{
     command::sampling::{AnswerArgs, DiffusionArgs, SamplingArgs},
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs, Loaded},
+    prompt,
+    sight::{See, SightArgs},
     speed,
 };
 use onebit_engine::{Event, Request};
-use onebit_text::{Encode, Render};
+use onebit_text::Encode;
+use onebit_vision::Seen;
 use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal, ValidationResult, Validator};
 use serde_json::{Value, json};
 use std::{
@@ -35,19 +38,21 @@ pub(crate) struct Chat {
     #[command(flatten)]
     answer: AnswerArgs,
     #[command(flatten)]
+    sight: SightArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-const HELP: &str = "/system TEXT  new instructions, new conversation\n/new          new conversation\n/retry        another answer to the last message\n/stats        tokens and speed of the last answer\n/quit         leave (Ctrl-D)\nA line that ends in \\ goes on. Ctrl-C stops an answer.";
+const HELP: &str = "/image FILE   show this image with the next message\n/system TEXT  new instructions, new conversation\n/new          new conversation\n/retry        another answer to the last message\n/stats        tokens and speed of the last answer\n/quit         leave (Ctrl-D)\nA line that ends in \\ goes on. Ctrl-C stops an answer.";
 
 /// The most lines that are remembered between runs.
 const HISTORY: usize = 1000;
 
 impl Chat {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
-        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
+        let loaded = open::engine(&self.model, &self.device, &self.context, See::IfItCan(&self.sight), loudness)?;
         if loaded.template.is_none() && loaded.plan.answering.is_none() {
             return Err(Usage(format!("{} has no chat template; `1bit run --raw` continues text", loaded.name)).into());
         }
@@ -58,6 +63,8 @@ impl Chat {
             stop,
             system: self.system.clone(),
             messages: vec![],
+            images: vec![],
+            shown: 0,
             sampling: self.sampling.clone(),
             diffusion: self.diffusion.clone(),
             answer: self.answer.clone(),
@@ -110,6 +117,10 @@ struct Conversation {
     stop: Arc<AtomicBool>,
     system: Option<String>,
     messages: Vec<Value>,
+    /// Those of all messages, and behind them those for the next.
+    images: Vec<Arc<Seen>>,
+    /// How many of them messages have.
+    shown: usize,
     sampling: SamplingArgs,
     diffusion: DiffusionArgs,
     answer: AnswerArgs,
@@ -119,6 +130,8 @@ struct Conversation {
 impl Conversation {
     fn restart(&mut self) {
         self.messages = self.system.iter().map(|s| json!({"role": "system", "content": s})).collect();
+        self.images.clear();
+        self.shown = 0;
     }
 
     /// Does what a line asks for; false ends the conversation.
@@ -135,6 +148,7 @@ impl Conversation {
                 self.system = Some(rest.trim().to_string()).filter(|s| !s.is_empty());
                 self.restart();
             }
+            "/image" => self.look(rest.trim())?,
             "/stats" => println(self.last.as_deref().unwrap_or("there was no answer yet"))?,
             "/retry" => {
                 if self.messages.last().is_some_and(|m| m["role"] == "assistant") {
@@ -146,10 +160,13 @@ impl Conversation {
             }
             _ if command.starts_with('/') => println(&format!("there is no {command}; /help lists what there is"))?,
             _ => {
-                self.messages.push(json!({"role": "user", "content": text}));
+                self.messages.push(prompt::message(text, self.images.len() - self.shown));
+                let before = std::mem::replace(&mut self.shown, self.images.len());
                 if let Err(error) = self.answer() {
                     // A message that the template or the context refuses must not spoil the ones after it.
                     self.messages.pop();
+                    self.images.truncate(before);
+                    self.shown = before;
                     if error.is::<std::io::Error>() {
                         return Err(error);
                     }
@@ -160,25 +177,32 @@ impl Conversation {
         Ok(true)
     }
 
-    fn answer(&mut self) -> anyhow::Result<()> {
-        let tokenizer = self.loaded.engine.tokenizer();
-        let prompt = match &self.loaded.template {
-            Some(template) => {
-                let messages = Value::Array(self.messages.clone());
-                let text = template.render(&messages, &Render { add_generation_prompt: true, ..Render::default() })?;
-                tokenizer.encode(&text, Encode { add_special: false, parse_special: true })
+    /// Looks at an image, which is shown with the next message.
+    fn look(&mut self, file: &str) -> anyhow::Result<()> {
+        let Some(tower) = &self.loaded.tower else { return Ok(println("the model has no vision, so images cannot be given")?) };
+        match prompt::look(tower, file.as_ref()) {
+            Ok(seen) => {
+                println(&format!("{} tokens, shown with the next message", seen.count))?;
+                self.images.push(seen);
             }
+            Err(error) => println(&format!("{error:#}"))?,
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let asked = match &self.loaded.template {
+            Some(_) => prompt::of_messages(&self.loaded, Value::Array(self.messages.clone()), &self.images[..self.shown])?,
             None => {
                 let texts: Vec<&str> = self.messages.iter().filter_map(|message| message["content"].as_str()).collect();
-                tokenizer.encode(&texts.join("\n"), Encode { add_special: true, parse_special: false })
+                prompt::of_text(&self.loaded, &texts.join("\n"), &[], Encode { add_special: true, parse_special: false })?
             }
         };
         let mut stream = self.loaded.engine.submit(Request {
-            prompt,
-            answer_start: self.answer.tokens(tokenizer),
+            answer_start: self.answer.tokens(self.loaded.engine.tokenizer()),
             sampling: self.sampling.to_sampling(),
             diffusion: self.diffusion.to_diffusion(),
-            ..Request::default()
+            ..asked
         })?;
         self.stop.store(false, Ordering::Relaxed);
         let mut answer = String::new();

@@ -111,7 +111,7 @@ impl Embed {
     }
 
     fn engine<V: Vocabulary>(&self, checkpoint: &Checkpoint, vocabulary: Arc<V>, loudness: Loudness) -> anyhow::Result<Engine<V>> {
-        let purpose = (usize::from(self.parallel), Purpose::Embeddings(self.pooling.pool));
+        let purpose = (usize::from(self.parallel), Purpose::Embeddings(self.pooling.pool), None);
         let bar = progress::bar(loudness, "loading", 0);
         let engine = open::engine_of(checkpoint, vocabulary, &self.device, &self.context, purpose, &mut |p| {
             bar.set_length(p.total as u64);

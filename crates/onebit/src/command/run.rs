@@ -3,14 +3,19 @@ use crate::{
     command::form::FormArgs,
     command::sampling::{AnswerArgs, DiffusionArgs, SamplingArgs},
     failure::Usage,
-    open::{self, ContextArgs, DeviceArgs},
+    open::{self, ContextArgs, DeviceArgs, Loaded},
+    prompt,
+    sight::{See, SightArgs},
     speed,
 };
 use anyhow::{Context, anyhow};
 use onebit_engine::{Event, Finish, FinishReason, Request};
-use onebit_text::{Encode, Render};
+use onebit_text::Encode;
 use serde_json::json;
-use std::io::{IsTerminal, Read, Write};
+use std::{
+    io::{IsTerminal, Read, Write},
+    path::PathBuf,
+};
 
 /// Answer one prompt
 ///
@@ -22,6 +27,9 @@ pub(crate) struct Run {
     model: String,
     /// The prompt
     prompt: Vec<String>,
+    /// Show this image before the prompt; can be given several times
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
     /// Instructions that come before the prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -46,6 +54,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     answer: AnswerArgs,
     #[command(flatten)]
+    sight: SightArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -57,35 +67,15 @@ const MOST_INPUT: u64 = 64 << 20;
 impl Run {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let prompt = self.whole_prompt()?;
-        let loaded = open::engine(&self.model, &self.device, &self.context, 1, loudness)?;
-        let tokenizer = loaded.engine.tokenizer();
-        let grammar;
-        let ids = match &loaded.template {
-            Some(template) if !self.raw => {
-                let mut messages = vec![];
-                if let Some(system) = &self.system {
-                    messages.push(json!({"role": "system", "content": system}));
-                }
-                messages.push(json!({"role": "user", "content": prompt}));
-                let text = template.render(&messages.into(), &Render { add_generation_prompt: true, ..Render::default() })?;
-                grammar = self.form.grammar(&loaded.engine, Some(template), &text)?;
-                tokenizer.encode(&text, Encode { add_special: false, parse_special: true })
-            }
-            _ => {
-                let text = self.system.as_ref().map_or(prompt.clone(), |s| format!("{s}\n\n{prompt}"));
-                grammar = self.form.grammar(&loaded.engine, None, &text)?;
-                tokenizer.encode(&text, Encode { add_special: true, parse_special: self.raw })
-            }
-        };
+        let see = if self.image.is_empty() { See::Not } else { See::Must(&self.sight) };
+        let loaded = open::engine(&self.model, &self.device, &self.context, see, loudness)?;
         let request = Request {
-            prompt: ids,
-            answer_start: self.answer.tokens(tokenizer),
+            answer_start: self.answer.tokens(loaded.engine.tokenizer()),
             max_tokens: self.max_tokens,
             sampling: self.sampling.to_sampling(),
             stop: self.stop.clone(),
             diffusion: self.diffusion.to_diffusion(),
-            grammar,
-            ..Request::default()
+            ..self.request(&loaded, &prompt)?
         };
         let mut stream = loaded.engine.submit(request).map_err(|e| Usage(e.to_string()))?;
         let mut answer = String::new();
@@ -122,6 +112,25 @@ impl Run {
             eprintln!("the context of {} tokens is full; --ctx-size makes it larger", loaded.engine.context());
         }
         Ok(())
+    }
+
+    fn request(&self, loaded: &Loaded, prompt: &str) -> anyhow::Result<Request> {
+        let images = loaded.tower.iter().flat_map(|tower| self.image.iter().map(|file| prompt::look(tower, file)));
+        let images = images.collect::<anyhow::Result<Vec<_>>>()?;
+        let template = loaded.template.as_ref().filter(|_| !self.raw);
+        let (text, encode) = match template {
+            None => {
+                let text = self.system.as_ref().map_or(prompt.to_string(), |s| format!("{s}\n\n{prompt}"));
+                (text, Encode { add_special: true, parse_special: self.raw })
+            }
+            Some(_) => {
+                let system = self.system.as_ref().map(|system| json!({"role": "system", "content": system}));
+                let messages: Vec<_> = system.into_iter().chain([prompt::message(prompt, images.len())]).collect();
+                (prompt::rendered(loaded, messages.into())?, prompt::RENDERED)
+            }
+        };
+        let grammar = self.form.grammar(&loaded.engine, template, &text)?;
+        Ok(Request { grammar, ..prompt::of_text(loaded, &text, &images, encode)? })
     }
 
     fn whole_prompt(&self) -> anyhow::Result<String> {

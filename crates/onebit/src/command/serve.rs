@@ -4,6 +4,7 @@ use crate::{
     companion,
     failure::Usage,
     open::{self, ContextArgs, DeviceArgs, Purpose},
+    sight::{See, SightArgs},
 };
 use anyhow::Context;
 use onebit_engine::Sampling;
@@ -63,6 +64,18 @@ pub(crate) struct Serve {
     /// Stop when the process with this number ends, however it ends
     #[arg(long, value_name = "PID")]
     stop_with: Option<u32>,
+    /// Take no images, and leave the model's vision tower aside
+    #[arg(long, conflicts_with = "mmproj")]
+    no_mmproj: bool,
+    /// Most bytes of an image's file
+    #[arg(long, default_value_t = onebit_vision::Limits::default().bytes, value_name = "BYTES")]
+    image_max_bytes: usize,
+    /// Most pixels of an image, width times height
+    #[arg(long, default_value_t = onebit_vision::Limits::default().pixels, value_name = "N")]
+    image_max_pixels: usize,
+    /// Most images of a chat
+    #[arg(long, default_value_t = onebit_server::Limits::default().images, value_name = "N")]
+    max_images: usize,
     /// Make embeddings, also of a model that is made to write text; encoders do so by themselves
     #[arg(long, alias = "embedding")]
     embeddings: bool,
@@ -73,6 +86,8 @@ pub(crate) struct Serve {
     pooling: PoolingArgs,
     #[command(flatten)]
     sampling: Defaults,
+    #[command(flatten)]
+    sight: SightArgs,
     #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
@@ -170,7 +185,11 @@ impl Serve {
             model: names.remove(0),
             aliases: names,
             drain: Duration::from_secs(self.drain),
-            ..ServeOptions::default()
+            limits: onebit_server::Limits {
+                images: self.max_images,
+                image: onebit_vision::Limits { bytes: self.image_max_bytes, pixels: self.image_max_pixels },
+                ..Default::default()
+            },
         };
         let model = options.model.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("starting the server")?;
@@ -180,9 +199,10 @@ impl Serve {
             _ => Purpose::Own,
         };
         let load = move |progress: onebit_server::LoadProgress| -> Result<Loaded, onebit_server::LoadError> {
+            let see = if self.no_mmproj || purpose != Purpose::Own { See::Not } else { See::IfItCan(&self.sight) };
             let report = &mut |p: onebit_plan::Progress| progress.report(p.done, p.total);
-            let loaded = open::engine_at(&path, model.clone(), &self.device, &self.context, (usize::from(self.parallel), purpose), report);
-            let loaded = loaded.map_err(Failed)?;
+            let whole = (usize::from(self.parallel), purpose, see);
+            let loaded = open::engine_at(&path, model.clone(), &self.device, &self.context, whole, report).map_err(Failed)?;
             if loudness > Loudness::Quiet {
                 eprintln!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context());
             }
@@ -203,6 +223,7 @@ impl Serve {
                 engine: loaded.engine,
                 template,
                 ranks,
+                tower: loaded.tower,
             })
         };
         let listening = |address: std::net::SocketAddr| {

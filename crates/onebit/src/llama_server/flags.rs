@@ -218,7 +218,13 @@ pub(super) static FLAGS: &[Flag] = &[
     flag("--mmproj-auto --no-mmproj-auto --mmproj-offload --no-mmproj-offload", "", Takes::Nothing, Nothing),
     flag("--no-mmproj", "", Takes::Nothing, Is(|t, _| t.serve("--no-mmproj"))),
     flag("-mmdev --mmproj-device --mtmd-batch-max-tokens", "", Value, Nothing),
-    flag("--image-min-tokens --image-max-tokens", "", Value, Refused("images have as many tokens as the model's processor gives them")),
+    flag("--image-max-tokens", "LLAMA_ARG_IMAGE_MAX_TOKENS", Value, Is(|t, v| t.serve_value("--image-max-tokens", v))),
+    flag(
+        "--image-min-tokens",
+        "LLAMA_ARG_IMAGE_MIN_TOKENS",
+        Value,
+        Refused("images have as few tokens as the model's processor gives them"),
+    ),
     flag("--video-fps --video-timestamp-interval --video-ffmpeg-dir", "", Value, Nothing),
     // Messages.
     flag("-v --verbose --log-verbose", "", Takes::Nothing, Is(|t, _| t.verbose())),

@@ -1,5 +1,5 @@
 use super::{Check, Op, Operator, Relative};
-use crate::{Graph, Result, State, StateId, Value, WeightId};
+use crate::{Graph, Result, State, StateId, Together, Value, WeightId};
 use serde::Serialize;
 use std::ops::Range;
 
@@ -219,6 +219,12 @@ impl Graph<'_> {
     pub fn attention_in(&mut self, state: StateId, q: Value, kv: Option<[Value; 2]>, spec: &AttentionSpec) -> Value {
         let &AttentionSpec { heads, kv_heads, key, value, scale, mask, groups, softcap, sinks, ref alibi, ref relative } = spec;
         let (alibi, relative) = (alibi.clone(), relative.clone());
+        let groups = groups
+            || match self.sight().unwrap_or_default().together {
+                Together::No => false,
+                Together::Everywhere => true,
+                Together::InWindows => matches!(mask, Mask::Window(_)),
+            };
         let sinks = sinks.map(|name| self.weight(&format!("{name}.weight"), &[heads]));
         self.op(heads * value, Some(q), |out| Attention {
             q,

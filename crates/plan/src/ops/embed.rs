@@ -84,10 +84,11 @@ impl Operator for Embed {
 }
 
 impl Graph<'_> {
-    /// The tokens' rows of the table `name`, which is `width` wide.
+    /// The tokens' rows of the table `name`, which is `width` wide; those of images where they stand in for tokens.
     pub fn embed(&mut self, name: &str, width: usize, scale: f32) -> Value {
         let weight = self.weight(&format!("{name}.weight"), &[self.vocabulary(), width]);
-        self.op(width, None, |out| Embed { weight, by: Lookup::Token, scale, out })
+        let x = self.op(width, None, |out| Embed { weight, by: Lookup::Token, scale, out });
+        if self.sight().is_some() { self.or_given(x) } else { x }
     }
 
     /// The tokens' rows of the table `name`, which is `width` wide and holds `rows` of the vocabulary; others read the first.

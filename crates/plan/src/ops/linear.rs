@@ -44,6 +44,12 @@ impl Graph<'_> {
         self.op(out, Some(x), |out| Linear { x, weight, bias, out })
     }
 
+    /// `weight x` for the weight of this complete name, without a bias; `out` wide.
+    pub fn linear_of(&mut self, x: Value, weight: &str, out: usize) -> Value {
+        let weight = self.weight(weight, &[out, self.width(x)]);
+        self.op(out, Some(x), |out| Linear { x, weight, bias: None, out })
+    }
+
     /// The logits: `output` of `x`, or the embedding table `token_embd` where the checkpoint ties them; plus `output.bias`
     /// where there is one.
     pub fn head(&mut self, x: Value) -> Value {

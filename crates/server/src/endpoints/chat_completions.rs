@@ -5,6 +5,7 @@ use crate::answer::{self, ChatLogprob, Head, Timings, Usage};
 use crate::error::{ApiError, call_id};
 use crate::forms;
 use crate::generation::{Choice, Generation};
+use crate::images;
 use crate::json::Fields;
 use crate::messages;
 use crate::params::{self, Streaming};
@@ -72,7 +73,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     if is_needed {
         request.shown = model.reading.shown.clone();
     }
-    request.prompt = prompt.rendered.tokens(model.engine.tokenizer());
+    images::fill(&mut request, &prompt.rendered, &prompt.images, model, limits)?;
     Ok(Parsed { request, n, streaming, reader: Reader { parser, calls: 0 } })
 }
 

@@ -39,6 +39,7 @@ fn describe(app: &App, model: &Model) -> Value {
             "n_params": info.parameters,
             "size": info.bytes,
             "weight_types": info.weight_types,
+            "vision": model.tower.is_some(),
         },
     })
 }

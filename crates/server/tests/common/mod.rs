@@ -4,4 +4,5 @@
 #![allow(dead_code)]
 
 pub(crate) mod client;
+pub(crate) mod tower;
 pub(crate) mod toy;

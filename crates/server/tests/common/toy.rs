@@ -34,6 +34,10 @@ pub(crate) struct Toy {
     pub(crate) template: bool,
     /// Whether it breaks where it is said to.
     pub(crate) breaks: bool,
+    /// Whether it sees, with the tower of `tower`.
+    pub(crate) sees: bool,
+    /// Whether its template knows no images all the same.
+    pub(crate) plain: bool,
     /// What it answers instead of the alphabet, to a template that takes tools.
     pub(crate) script: Option<&'static str>,
     /// How it makes vectors of three numbers, instead of writing: those of a token are its id, 1, and half of the id below zero.
@@ -54,6 +58,8 @@ impl Default for Toy {
             script: None,
             embeds: None,
             ranks: false,
+            sees: false,
+            plain: false,
         }
     }
 }
@@ -65,6 +71,7 @@ impl Toy {
             limits,
             step: self.step,
             breaks: self.breaks,
+            sees: self.sees,
             script: self.script,
             embeds: self.embeds.is_some(),
             at: HashMap::new(),
@@ -82,8 +89,14 @@ impl Toy {
         Loaded {
             engine: Engine::new(executable, tokenizer, config),
             template: self.template.then(|| {
-                ChatTemplate::new(if self.script.is_some() { TOOL_TEMPLATE } else { TEMPLATE }, "", "<|im_end|>").expect("a valid template")
+                let source = match self {
+                    Self { script: Some(_), .. } => TOOL_TEMPLATE,
+                    Self { sees: true, plain: false, .. } => IMAGE_TEMPLATE,
+                    _ => TEMPLATE,
+                };
+                ChatTemplate::new(source, "", "<|im_end|>").expect("a valid template")
             }),
+            tower: self.sees.then(super::tower::tower),
             sampling: Sampling::default(),
             info: ModelInfo { architecture: "toy".into(), parameters: 7, ..ModelInfo::default() },
             ranks: self.ranks.then(|| Ranks { second: Some(Arc::new([0.5, 0.0, 0.0])) }),
@@ -102,6 +115,10 @@ const TOOL_TEMPLATE: &str = "{% if tools %}<tools>{{ tools | tojson }}</tools>{%
 {{ c.function.name }} {{ c.function.arguments | tojson }}</tool_call>{% endfor %}<|im_end|>{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant {% if enable_thinking %}<think>{% endif %}{% endif %}";
 
+/// Knows images, and ends where the last message ends.
+const IMAGE_TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role[0] }} {% if m.content is string %}{{ m.content }}{% else %}\
+{% for c in m.content %}{% if c.type == 'image' %}<image>{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}";
+
 /// What [`TEMPLATE`] makes of one user message.
 pub(crate) fn rendered(content: &str) -> String {
     format!("<|im_start|>user {content}<|im_end|><|im_start|>assistant ")
@@ -111,6 +128,7 @@ struct Alphabet {
     limits: Limits,
     step: Duration,
     breaks: bool,
+    sees: bool,
     script: Option<&'static str>,
     embeds: bool,
     /// Of each slot: the position that comes next, and how much of the script has been told.
@@ -145,7 +163,7 @@ impl Executable for Alphabet {
         if self.embeds { 3 } else { VOCABULARY }
     }
     fn given(&self) -> usize {
-        if self.embeds { 3 } else { 0 }
+        if self.embeds || self.sees { super::tower::GIVEN } else { 0 }
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
         batch.check(&self.limits, &onebit_plan::BatchForm { given: self.given(), ..onebit_plan::BatchForm::text(VOCABULARY) })?;
@@ -171,6 +189,11 @@ impl Executable for Alphabet {
                 continue;
             }
             for (index, last) in (begin - span.outputs..begin).zip(&tokens[span.len - span.outputs..]) {
+                if let Some(row) = batch.inputs.row(index, self.given()).filter(|_| self.sees) {
+                    let right = row[0] as usize;
+                    self.logits.extend((0..VOCABULARY).map(|token| if token == right { 12.0 } else { 0.0 }));
+                    continue;
+                }
                 match char::from_u32(*last).filter(|_| self.breaks) {
                     Some(FAILS) => return Err(DeviceError::Failed("the toy broke".into())),
                     Some(DIES) => {

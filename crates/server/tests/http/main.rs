@@ -7,6 +7,7 @@ mod completions;
 mod connections;
 mod embeddings;
 mod forms;
+mod images;
 mod lifecycle;
 mod llama;
 mod logs;
@@ -15,4 +16,4 @@ mod refusals;
 mod rerank;
 mod tools;
 
-use common::{client, toy};
+use common::{client, tower, toy};

@@ -1,12 +1,15 @@
 //! Chat templates: messages to the text that a model was trained on.
 //!
 //! Templates are Jinja as `transformers` renders it; `transformers.apply_chat_template` (5.24) is the reference. `jinja` is the language,
-//! `messages` prepares what templates see, `time` is their `strftime_now`, and `source` finds them.
+//! `messages` and `contents` prepare what templates see, `time` is their `strftime_now`, and `source` finds them.
 
+mod contents;
 mod jinja;
 mod messages;
 mod source;
 mod time;
+
+pub use contents::Contents;
 
 use crate::{Error, Result, Tokenizer};
 use jinja::{Fault, Kind, Machine, Template};
