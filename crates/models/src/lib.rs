@@ -37,6 +37,6 @@ pub use describe::describe;
 pub use error::{Error, Result};
 pub use explain::{Explanation, Group, How, Setting, Use, explain};
 pub use load::{load, load_as, load_seeing};
-pub use pooling::pooling;
+pub use pooling::{Prompts, pooling, prompts};
 pub use ranking::{Ranking, ranking};
 pub use unread::Fate;

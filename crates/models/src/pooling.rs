@@ -4,8 +4,9 @@
 use crate::{Error, Result, settings::short};
 use onebit_formats::{Checkpoint, Module, Source};
 use onebit_plan::{Dense, Function, Pool, Pooling};
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// `pooling_type` in GGUF, by number: llama.cpp's `llama_pooling_type`.
 const GGUF_POOLS: [Pool; 4] = [Pool::None, Pool::Mean, Pool::Cls, Pool::Last];
@@ -35,6 +36,39 @@ pub fn pooling(checkpoint: &Checkpoint) -> Result<Option<Pooling>> {
         Source::Gguf => of_gguf(checkpoint),
         Source::HuggingFace => of_modules(checkpoint),
     }
+}
+
+/// What a model wants before texts of one kind or another, such as queries and documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompts {
+    /// By name.
+    pub texts: BTreeMap<String, String>,
+    /// The name of the one that stands before all texts of which nothing else is said.
+    pub usual: Option<String>,
+}
+
+/// The prompts in `config_sentence_transformers.json`; none where there is no such file.
+///
+/// # Errors
+/// When it holds something else than texts, or the usual prompt is none of them.
+pub fn prompts(checkpoint: &Checkpoint) -> Result<Prompts> {
+    const FILE: &str = "config_sentence_transformers.json";
+    let Some(text) = checkpoint.sidecar(FILE)? else { return Ok(Prompts::default()) };
+    let wrong = |key: &str, what: String| fault(beside(checkpoint, FILE), key, what);
+    let config: Map<String, Value> =
+        serde_json::from_str(&text).map_err(|e| wrong("config_sentence_transformers", format!("should be an object: {e}")))?;
+    let texts: BTreeMap<String, String> = match config.get("prompts") {
+        None | Some(Value::Null) => BTreeMap::new(),
+        Some(prompts) => BTreeMap::deserialize(prompts).map_err(|_| wrong("prompts", "should be texts by name".into()))?,
+    };
+    let usual = match config.get("default_prompt_name") {
+        None | Some(Value::Null) => None,
+        Some(name) => match name.as_str().filter(|name| texts.contains_key(*name)) {
+            Some(name) => Some(name.to_string()),
+            None => return Err(wrong("default_prompt_name", format!("is {}, which is none of the prompts", short(name)))),
+        },
+    };
+    Ok(Prompts { texts, usual })
 }
 
 /// The number that GGUF has for a pooling.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Outcome, changed, changed_gguf, data};
 use onebit_formats::{Checkpoint, Meta, safetensors};
-use onebit_models::{Options, convert, pooling};
+use onebit_models::{Options, convert, pooling, prompts};
 use onebit_plan::{Function, Pool, Pooling};
 use onebit_quants::F32;
 use serde_json::{Value, json};
@@ -165,5 +165,30 @@ fn numbers_of_gguf() -> Outcome {
     let file = folder.path().join("x.gguf");
     convert(&Checkpoint::open(folder.path())?, &file, &Options::default(), &mut |_| {})?;
     assert_eq!(read(&file)?, Ok(Some(Pool::Cls.into())));
+    Ok(())
+}
+
+#[test]
+fn prompts_by_name() -> Outcome {
+    let folder = folder(&[mean()])?;
+    let file = folder.path().join("config_sentence_transformers.json");
+    let read = |text: &str| -> Outcome<Result<onebit_models::Prompts, String>> {
+        fs::write(&file, text)?;
+        Ok(prompts(&Checkpoint::open(folder.path())?).map_err(|error| error.to_string()))
+    };
+    assert_eq!(prompts(&Checkpoint::open(data("modernbert_local"))?)?, onebit_models::Prompts::default());
+    let found = read(r#"{ "prompts": { "query": "find: ", "document": "" }, "default_prompt_name": null }"#)??;
+    assert_eq!((found.texts.len(), found.texts["query"].as_str(), found.usual), (2, "find: ", None));
+    let found = read(r#"{ "prompts": { "query": "find: " }, "default_prompt_name": "query" }"#)??;
+    assert_eq!(found.usual.as_deref(), Some("query"));
+    for (text, part) in [
+        ("[]", "should be an object"),
+        (r#"{ "prompts": ["query"] }"#, "`prompts` should be texts by name"),
+        (r#"{ "prompts": { "query": 1 } }"#, "`prompts` should be texts by name"),
+        (r#"{ "default_prompt_name": "query" }"#, "`default_prompt_name` is \"query\", which is none of the prompts"),
+    ] {
+        let found = read(text)?;
+        assert!(found.as_ref().is_err_and(|error| error.contains(part)), "{text}: {found:?}");
+    }
     Ok(())
 }

@@ -360,6 +360,11 @@ fn sentence_transformers() {
     let whole: serde_json::Value = serde_json::from_str(&out(&o)).unwrap();
     assert_eq!(whole["data"].as_array().unwrap().len(), expected.len());
     assert_eq!(whole["data"][1]["index"], 1);
+    // The model's prompts are empty, or not there.
+    let o = run(&["embed", path(&model), "--exact", "--prompt-name", "query", texts[0]]);
+    close(&serde_json::from_str::<Vec<f32>>(&out(&o)).unwrap(), &lines[0]);
+    let o = run(&["embed", path(&model), "--prompt-name", "title", "x"]);
+    assert!(said(&o).contains("--prompt-name title: the model has document, query"), "{}", said(&o));
     // GGUF has no place for its dense layer.
     let o = run(&["convert", path(&model), "/dev/null/x.gguf"]);
     assert!(said(&o).contains("no place for the dense layers"), "{}", said(&o));

@@ -165,9 +165,11 @@ pub(crate) fn refused(error: SubmitError, source: &str) -> ApiError {
     }
 }
 
-/// Of a model that writes text.
+/// Of a model that does something else.
 pub(crate) fn no_embeddings() -> ApiError {
-    ApiError::unable("The model was loaded to write text: start the server with `--embeddings`, or with a model that is made for them")
+    ApiError::unable(
+        "The model was not loaded to make embeddings: start the server with `--embeddings`, or with a model that is made for them",
+    )
 }
 
 /// Why an answer broke off, as an answer or an event.

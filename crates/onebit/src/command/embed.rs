@@ -29,6 +29,9 @@ pub(crate) struct Embed {
     /// Token ids of one text, separated by commas, in place of texts; no tokenizer is needed then
     #[arg(long, value_delimiter = ',', value_name = "IDS", conflicts_with = "texts")]
     ids: Vec<u32>,
+    /// The prompt that the model has before texts of this kind, such as `query` [default: its usual one, mostly none]
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    prompt_name: Option<String>,
     #[command(flatten)]
     pooling: PoolingArgs,
     /// Keep the first N numbers of each vector, as models allow that were trained for it (Matryoshka)
@@ -97,17 +100,30 @@ impl Embed {
         }
         if self.ids.is_empty() {
             let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
+            let prompt = self.prompt(&checkpoint)?;
             let engine = self.engine(&checkpoint, tokenizer.clone(), loudness)?;
             let lines = self.texts.iter().cloned().map(Ok);
             let stdin = std::io::stdin().lock().lines().map(|line| line.context("reading lines from stdin"));
             let texts: Box<dyn Iterator<Item = anyhow::Result<String>>> =
                 if self.texts.is_empty() { Box::new(stdin) } else { Box::new(lines) };
-            let ids = texts.map(|text| Ok(tokenizer.encode(&text?, Encode { add_special: true, parse_special: true })));
+            let ids =
+                texts.map(|text| Ok(tokenizer.encode(&format!("{prompt}{}", text?), Encode { add_special: true, parse_special: true })));
             self.write(&engine, &open::display_name(&self.model, &path), ids)
         } else {
             let engine = self.engine(&checkpoint, Arc::new(NoWords), loudness)?;
             self.write(&engine, &open::display_name(&self.model, &path), std::iter::once(Ok(self.ids.clone())))
         }
+    }
+
+    /// What stands before each text.
+    fn prompt(&self, checkpoint: &Checkpoint) -> anyhow::Result<String> {
+        let prompts = onebit_models::prompts(checkpoint)?;
+        let Some(name) = self.prompt_name.as_ref().or(prompts.usual.as_ref()) else { return Ok(String::new()) };
+        let known = || match prompts.texts.keys().map(String::as_str).collect::<Vec<_>>().join(", ") {
+            names if names.is_empty() => "the model has none".to_string(),
+            names => format!("the model has {names}"),
+        };
+        Ok(prompts.texts.get(name).cloned().ok_or_else(|| Usage(format!("--prompt-name {name}: {}", known())))?)
     }
 
     fn engine<V: Vocabulary>(&self, checkpoint: &Checkpoint, vocabulary: Arc<V>, loudness: Loudness) -> anyhow::Result<Engine<V>> {

@@ -203,6 +203,11 @@ impl Serve {
             let report = &mut |p: onebit_plan::Progress| progress.report(p.done, p.total);
             let whole = (usize::from(self.parallel), purpose, see);
             let loaded = open::engine_at(&path, model.clone(), &self.device, &self.context, whole, report).map_err(Failed)?;
+            if loaded.engine.config().pooling.is_some()
+                && let Some(name) = onebit_models::prompts(&loaded.checkpoint).map_err(|e| Failed(e.into()))?.usual
+            {
+                tracing::warn!("the model was made with its prompt `{name}` before each text: clients have to write it");
+            }
             if loudness > Loudness::Quiet {
                 eprintln!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context());
             }

@@ -82,7 +82,7 @@ fn fields() {
         (TEXT, json!({ "prompt": "x", "messages": messages }), "messages"),
         ("/completion", json!({ "prompt": ["a", "b"] }), "prompt[0]"),
         ("/completion", json!({ "prompt": "a", "n_probs": 3 }), "n_probs"),
-        ("/completion", json!({ "prompt": "a", "n_predict": 1, "max_tokens": 1 }), "max_tokens"),
+        ("/completion", json!({ "prompt": "a", "n_predict": 1, "max_tokens": 2 }), "max_tokens"),
         ("/apply-template", json!({ "messages": [1] }), "messages[0]"),
     ];
     for (path, body, param) in cases {
