@@ -34,10 +34,7 @@ struct Head {
 
 const HEADS: &[Head] = &[
     Head { families: &["bert"], ..Head::of("*pooler.dense", Function::Tanh, "classifier") },
-    Head {
-        families: &["roberta", "xlm-roberta", "xlm-roberta-xl", "mpnet"],
-        ..Head::of("classifier.dense", Function::Tanh, "classifier.out_proj")
-    },
+    Head { families: &["roberta", "xlm-roberta", "mpnet"], ..Head::of("classifier.dense", Function::Tanh, "classifier.out_proj") },
     Head { families: &["electra"], ..Head::of("classifier.dense", Function::Gelu, "classifier.out_proj") },
     Head { families: &["distilbert"], ..Head::of("pre_classifier", Function::Relu, "classifier") },
     Head { families: &["deberta-v2"], function: Some("pooler_hidden_act"), ..Head::of("*pooler.dense", Function::Gelu, "classifier") },

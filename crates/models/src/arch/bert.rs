@@ -23,7 +23,7 @@ pub(crate) static ELECTRA: Arch =
     Arch { hf: &["electra"], gguf: &[], tensors: &[EMBEDDINGS, POSITIONS, LAYERS], ignored: HEADS, plan: |s, g| plan(s, g, 2) };
 
 pub(crate) static ROBERTA: Arch = Arch {
-    hf: &["roberta", "xlm-roberta", "xlm-roberta-xl"],
+    hf: &["roberta", "xlm-roberta"],
     gguf: &["bert"],
     tensors: &[EMBEDDINGS, LATER_POSITIONS, LAYERS],
     ignored: HEADS,
