@@ -279,6 +279,9 @@ impl Checker {
         if !access.writes {
             return None;
         }
+        if shadow.read.wave < self.first {
+            return None;
+        }
         if unordered(shadow.read) {
             return Some(shadow.read.wave);
         }
@@ -293,12 +296,13 @@ impl Checker {
             *shadow = Shadow { write: stamp, atomic: access.atomic, written: true, ..Shadow::default() };
             return;
         }
-        let replace = shadow.read.wave < self.first || shadow.read.wave == wave;
-        if replace {
+        if shadow.read.wave < self.first {
+            // The list of further readers was that of an earlier launch.
+            (shadow.read, shadow.readers) = (stamp, 0);
+            return;
+        }
+        if shadow.read.wave == wave {
             shadow.read = stamp;
-            if shadow.read.wave < self.first {
-                shadow.readers = 0;
-            }
             return;
         }
         match shadow.readers.checked_sub(1).and_then(|i| self.readers.get_mut(i as usize)) {
@@ -332,7 +336,8 @@ impl Checker {
     /// Looks at the registers that an instruction reads: gives for its low and high results the lanes in which they are defined.
     ///
     /// Compilers read registers that nothing wrote where the result does not matter, so that arithmetic on them only makes its result
-    /// undefined. What decides (addresses, stored data, comparisons, values that become scalars) has to be defined.
+    /// undefined. What decides (addresses, stored data, comparisons, values that become scalars) has to be defined, and so does what a
+    /// scalar operation reads.
     pub(crate) fn registers_read(&mut self, wave: &Wave, uses: &Uses) -> Result<[u32; 2], Found> {
         self.undefined_loads = 0;
         let Some(written) = self.registers.get(&wave.global).filter(|_| self.checks.registers) else { return Ok([u32::MAX; 2]) };
@@ -347,6 +352,8 @@ impl Checker {
             defined[0] &= if high_only { u32::MAX } else { !missing };
         }
         match uses.scalars_read().find(|&r| !written.scalars[r]) {
+            // A copy to lanes whose value does not matter, as above.
+            Some(_) if uses.keeps_definedness && !uses.decides => Ok([0; 2]),
             Some(register) => found(0, format!("s{register} was not written")),
             None => Ok(defined),
         }
@@ -364,5 +371,34 @@ impl Checker {
                 written.scalars[register] = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two waves read a byte in one launch, two others another byte in the next: a write to the first byte is none of their business.
+    #[test]
+    fn readers_of_an_earlier_launch_are_forgotten() {
+        let mut checker = Checker::new(Checks { races: true, ..Checks::NONE });
+        let touch = |checker: &mut Checker, address: u64, writes: bool| {
+            let mut wave = Wave::new(0, 0);
+            wave.global = checker.begin_wave(0, 0, 1);
+            let addresses = [address; LANES];
+            let access = Access { space: Space::Global, addresses: &addresses, lanes: 1, bytes: 4, reads: !writes, writes, atomic: false };
+            checker.access(&wave, &access)
+        };
+        checker.begin_launch();
+        for _ in 0..3 {
+            assert!(touch(&mut checker, 0x1000, false).is_ok());
+        }
+        checker.begin_launch();
+        for _ in 0..3 {
+            assert!(touch(&mut checker, 0x2000, false).is_ok());
+        }
+        assert!(touch(&mut checker, 0x1000, true).is_ok());
+        // Within a launch each of three readers is remembered.
+        assert!(touch(&mut checker, 0x2000, true).is_err());
     }
 }
