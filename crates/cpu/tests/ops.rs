@@ -7,7 +7,7 @@ use onebit_cpu::Cpu;
 use onebit_plan::{
     ActivationKind, AttentionSpec, Binary, ExpertsSpec, Function, Gating, Graph, Groups, KvType, Limits, Mask, Model, Rope, RopeStyle,
     Rotated, Rotation, Rotations, Route, Score, Signs, Value, Weigh, WeightId,
-    ops::{NgramHead, Relative, Scan, Xielu},
+    ops::{LinearOperands, NgramHead, Relative, Scan, Xielu},
     rotate,
 };
 use onebit_reference::{
@@ -218,6 +218,27 @@ fn gated_delta_of_any_shape() -> Outcome {
             let beta = g.linear(x, "beta", v_heads);
             let beta = g.apply(beta, Function::Sigmoid);
             let y = g.gated_delta((q, k, v), decay, beta, (k_heads, v_heads), (key, value), tiled);
+            let y = g.linear(y, "out", 48);
+            g.add(y, x)
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn linear_attention_of_any_shape() -> Outcome {
+    for (heads, key, value, swapped, before) in
+        [(3, 16, 16, true, false), (2, 20, 24, false, true), (1, 7, 50, true, true), (4, 5, 3, false, false)]
+    {
+        let name = format!("{heads} heads, {key} x {value}, swapped {swapped}, read before {before}");
+        agrees(&name, 48, &[], (60, 5), |g, x| {
+            let [q, k, decay, a] = ["q", "k", "decay", "a"].map(|name| g.linear(x, name, heads * key));
+            let v = g.linear(x, "v", heads * value);
+            let decay = g.apply(decay, Function::Softplus);
+            let decay = g.scale(decay, -0.4);
+            let a = g.l2_norm(a, key, 1e-6);
+            let swap = swapped.then(|| [g.scale(a, -1.0), g.scale(a, 0.7)]);
+            let y = g.linear_attention(LinearOperands { qkv: [q, k, v], decay, swap }, heads, before, 0.2);
             let y = g.linear(y, "out", 48);
             g.add(y, x)
         })?;

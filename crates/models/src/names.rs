@@ -19,6 +19,8 @@ use std::{collections::HashSet, ops::Range};
 pub(crate) enum Order {
     /// Row `i` is row `[i]` of the Hugging Face tensor. A vector is a matrix of one column.
     Rows(Vec<usize>),
+    /// The same in each run of so many rows.
+    Runs(Vec<usize>),
     /// Column `i` is column `[i]`.
     Columns(Vec<usize>),
     /// Each matrix of a stack is transposed.
@@ -58,8 +60,10 @@ pub(crate) struct Entry {
     fused: Option<Fused>,
     transposed: bool,
     edit: Edit,
-    /// Whether GGUF files have a dimension of one behind the first.
-    pub(crate) one_behind: bool,
+    /// Dimensions of one that GGUF files have: behind how many of the others, and how many.
+    pub(crate) ones: (usize, usize),
+    /// Whether GGUF files have it as a vector.
+    pub(crate) flat: bool,
     /// Whether GGUF files call it without `.weight`.
     bare: bool,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
@@ -75,7 +79,8 @@ pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
         fused: None,
         transposed: false,
         edit: Edit::None,
-        one_behind: false,
+        ones: (0, 0),
+        flat: false,
         bare: false,
         order: None,
     }
@@ -126,8 +131,17 @@ impl Entry {
         if self.bare { name.trim_end_matches(".weight") } else { name }
     }
     /// GGUF files have a dimension of one behind the first.
-    pub(crate) const fn one_behind(mut self) -> Self {
-        self.one_behind = true;
+    pub(crate) const fn one_behind(self) -> Self {
+        self.ones(1, 1)
+    }
+    /// GGUF files have it as a vector.
+    pub(crate) const fn flat(mut self) -> Self {
+        self.flat = true;
+        self
+    }
+    /// GGUF files have so many dimensions of one behind the first `others`.
+    pub(crate) const fn ones(mut self, others: usize, count: usize) -> Self {
+        self.ones = (others, count);
         self
     }
     /// Another name that it may have in a Hugging Face directory.

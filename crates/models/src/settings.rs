@@ -32,7 +32,7 @@ pub(crate) struct Settings<'a> {
     /// The same settings as GGUF would have them, by full key.
     noted: RefCell<BTreeMap<String, Meta>>,
     /// Small tensors that a GGUF file would hold and the checkpoint does not.
-    noted_tensors: RefCell<BTreeMap<String, Vec<f32>>>,
+    noted_tensors: RefCell<BTreeMap<String, ShapedTensor>>,
     /// Factors that the weights in a GGUF file would hold, by the name of the tensor within its layer: one, or one for each row.
     noted_factors: RefCell<BTreeMap<String, Vec<f32>>>,
     /// What GGUF files of the architecture have no way to say.
@@ -48,6 +48,9 @@ pub(crate) struct Settings<'a> {
     /// Keys that were not there, and what was taken.
     defaults_taken: RefCell<BTreeMap<String, String>>,
 }
+
+/// Dimensions, outermost first, and values.
+type ShapedTensor = (Vec<usize>, Vec<f32>);
 
 /// A number that was read, before its range is checked.
 type Read<T> = Result<Option<T>>;
@@ -206,13 +209,18 @@ impl<'a> Settings<'a> {
 
     /// Notes that a GGUF file would hold the vector `name`.
     pub(crate) fn note_tensor(&self, name: &str, values: Vec<f32>) {
+        self.note_shaped_tensor(name, vec![values.len()], values);
+    }
+
+    /// Notes that a GGUF file would hold the tensor `name`, with its outermost dimension first.
+    pub(crate) fn note_shaped_tensor(&self, name: &str, shape: Vec<usize>, values: Vec<f32>) {
         if !self.is_gguf() {
-            self.noted_tensors.borrow_mut().insert(name.to_string(), values);
+            self.noted_tensors.borrow_mut().insert(name.to_string(), (shape, values));
         }
     }
 
     /// Notes that the tensors `name` of a GGUF file would hold these factors: one, or one for each row. The name is that within
-    /// the layer, `attn_k.weight`, or `attn_k` for weight and bias.
+    /// the layer, `attn_k.weight`, or `attn_k` for weight and bias; or the whole name, for one layer.
     pub(crate) fn note_factors(&self, name: &str, factors: &[f32]) {
         if !self.is_gguf() && factors.iter().any(|f| *f != 1.0) {
             self.noted_factors.borrow_mut().insert(name.to_string(), factors.to_vec());
@@ -223,7 +231,8 @@ impl<'a> Settings<'a> {
     pub(crate) fn noted_factors(&self, name: &str) -> Option<Vec<f32>> {
         let within = layer_parts(name).map_or(name, |(.., within)| within);
         let noted = self.noted_factors.borrow();
-        noted.get(within).or_else(|| noted.get(within.rsplit_once('.')?.0)).cloned()
+        let named = |name: &str| noted.get(name).or_else(|| noted.get(name.rsplit_once('.')?.0));
+        named(name).or_else(|| named(within)).cloned()
     }
 
     /// Notes that the model cannot be written as GGUF where `so`, because `what`.
@@ -271,7 +280,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The tensors that were noted.
-    pub(crate) fn noted_tensors(&self) -> BTreeMap<String, Vec<f32>> {
+    pub(crate) fn noted_tensors(&self) -> BTreeMap<String, ShapedTensor> {
         self.noted_tensors.borrow().clone()
     }
 
@@ -584,7 +593,7 @@ pub(crate) fn function(name: &str) -> Option<Function> {
         "gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" => Function::GeluTanh,
         "quick_gelu" => Function::QuickGelu,
         "relu" => Function::Relu,
-        "relu2" => Function::ReluSquared,
+        "relu2" | "sqrelu" => Function::ReluSquared,
         _ => return None,
     })
 }

@@ -201,6 +201,7 @@ const LATENT: &[&str] = &[
     "glm_moe_dsa",
     "kimi_linear",
     "longcat_flash",
+    "mistral4",
     "minicpm3",
     "youtu",
 ];

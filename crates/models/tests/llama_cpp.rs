@@ -186,6 +186,26 @@ fn dots1_without_groups() -> Outcome {
     witnessed(&python, "dots1", folder.path(), &expected.long, &expected.long_logits, expected.deviation())
 }
 
+/// llama.cpp takes windows of 4096 tokens in SmallThinker, whatever the file says.
+#[test]
+fn smallthinker_with_its_window() -> Outcome {
+    varied("smallthinker", |config, _| {
+        config.insert("sliding_window_size".into(), 4096.into());
+    })
+}
+
+/// llama.cpp leaves out attention where there is no feed-forward layer behind it: compared without those layers.
+#[test]
+fn nemotron_nas_with_feed_forward_layers() -> Outcome {
+    varied("nemotron_nas", |config, tensors| {
+        config.insert("num_hidden_layers".into(), 3.into());
+        if let Some(Value::Array(blocks)) = config.get_mut("block_configs") {
+            blocks.truncate(3);
+        }
+        tensors.retain(|name, _| !name.contains("layers.3.") && !name.contains("layers.4."));
+    })
+}
+
 /// gpt-oss was trained with YaRN whose range is not rounded to whole dimensions, which llama.cpp does: compared without YaRN.
 #[test]
 fn gpt_oss_without_yarn() -> Outcome {

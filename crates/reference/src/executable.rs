@@ -241,6 +241,15 @@ impl Interpreter {
                 }
                 out
             }
+            Op::LinearAttention(l) => {
+                let mut out = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    let swap = l.swap.map(|pair| pair.map(|v| &of(v)[i][..]));
+                    let x = ops::Linear { q: &of(l.q)[i], k: &of(l.k)[i], v: &of(l.v)[i], decay: &of(l.decay)[i], swap };
+                    out.push(ops::linear_attention(l, &x, &mut self.slots[row.slot][l.state.0 as usize]));
+                }
+                out
+            }
             Op::CausalConv(c) => {
                 let mut out = vec![];
                 for (x, row) in of(c.x).iter().zip(rows) {

@@ -107,31 +107,44 @@ def mixture(x, chosen, weights, expert):
     return torch.stack(rows)
 
 
-def make(name, out, seed=1, short=6, long=26, steps=12):
+def make(name, out, seed=1):
     """The fixture, as `docs/adding-an-architecture.md` describes it."""
     config, forward, answers = FAMILIES[name]
     w = Weights(seed)
+    folder = pathlib.Path(out) / name
     vocabulary = config.get("vocab_size") or config["padded_vocab_size"]
+    model = lambda ids: forward(config, w, ids)
+    if answers:
+        first, ids = texts(vocabulary, seed)
+        logits = model(ids)
+        expected = {"ids_long": ids, "hidden": logits.contiguous(), "embedding": logits.mean(0)}
+        expected |= answered(config, lambda ids: model(torch.tensor(ids)), first.tolist())
+    else:
+        expected = expect(vocabulary, model, seed)
+    save(folder, config, w, expected)
+
+
+def texts(vocabulary, seed, short=6, long=26):
+    """A short text and a long one."""
     draw = torch.Generator().manual_seed(seed + 1)
     ids = torch.randint(3, vocabulary, (long,), generator=draw)
-    first = torch.randint(3, vocabulary, (short,), generator=draw)
+    return torch.randint(3, vocabulary, (short,), generator=draw), ids
+
+
+def expect(vocabulary, model, seed=1, steps=12):
+    """What a model makes of two texts, and how it goes on."""
+    first, ids = texts(vocabulary, seed)
     # The order in which weights are drawn is the order of the first run.
-    logits = forward(config, w, ids)
-    folder = pathlib.Path(out) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    if answers:
-        expected = {"ids_long": ids, "hidden": logits.contiguous(), "embedding": logits.mean(0)}
-        expected |= answered(config, lambda ids: forward(config, w, torch.tensor(ids)), first.tolist())
-        return save(folder, config, w, expected)
+    logits = model(ids)
     so_far = first
     greedy, margins = [], []
     for _ in range(steps):
-        best = forward(config, w, so_far)[-1].topk(2)
+        best = model(so_far)[-1].topk(2)
         greedy.append(best.indices[0])
         margins.append(best.values[0] - best.values[1])
         so_far = torch.cat([so_far, best.indices[:1]])
-    expected = {"ids_short": first, "ids_long": ids, "logits_short": forward(config, w, first).contiguous(), "logits_long": logits.contiguous()}
-    save(folder, config, w, expected | {"greedy": torch.stack(greedy), "greedy_margin": torch.stack(margins)})
+    expected = {"ids_short": first, "ids_long": ids, "logits_short": model(first).contiguous(), "logits_long": logits.contiguous()}
+    return expected | {"greedy": torch.stack(greedy), "greedy_margin": torch.stack(margins)}
 
 
 def answered(config, model, prompt, answer=16):
@@ -148,6 +161,7 @@ def answered(config, model, prompt, answer=16):
 
 
 def save(folder, config, w, expected):
+    folder.mkdir(parents=True, exist_ok=True)
     save_file({n: t.contiguous() for n, t in w.items()}, folder / "model.safetensors", metadata={"format": "pt"})
     save_file(expected, folder / "expected.safetensors")
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")

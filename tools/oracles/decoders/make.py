@@ -12,6 +12,8 @@ import torch
 import harness
 import llama_like  # noqa: F401
 import mixtures  # noqa: F401
+import others  # noqa: F401
+import recurrent  # noqa: F401
 
 if __name__ == "__main__":
     torch.set_grad_enabled(False)

@@ -33,6 +33,7 @@ use crate::{
         hadamard::Hadamard,
         lightning::{self, Lightning},
         linear::{self, Fill, Linears},
+        linear_attention::LinearAttention,
         ngram_embed::NgramEmbed,
         norm::{L2, Layer, Rms},
         rope,
@@ -296,6 +297,18 @@ impl Compiler<'_> {
             Op::ApplyRope(r) => self.rope(op, inputs, r),
             Op::Attention(a) => self.attend(a),
             Op::Remember(r) => self.remember(r, inputs),
+            Op::LinearAttention(l) => {
+                let Some(state) = self.parts.states.fixed(l.state).cloned() else { return Err(wrong_state(op)) };
+                let [q, k, v, decay] = [l.q, l.k, l.v, l.decay].map(|v| self.value(v));
+                let swap = match l.swap {
+                    Some([a, b]) => Some([self.value(a)?, self.value(b)?]),
+                    None => None,
+                };
+                let (out, &ops::LinearAttention { heads, key, value, before, scale, .. }) = (self.value(l.out)?, l);
+                let op = LinearAttention { q: q?, k: k?, v: v?, decay: decay?, swap, out, state, heads, key, value, before, scale, isa };
+                self.together("linear_attention", op);
+                Ok(())
+            }
             Op::GatedDelta(d) => {
                 let Some(state) = self.parts.states.fixed(d.state).cloned() else { return Err(wrong_state(op)) };
                 let [q, k, v, decay, beta] = [d.q, d.k, d.v, d.decay, d.beta].map(|v| self.value(v));

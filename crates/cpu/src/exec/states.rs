@@ -70,6 +70,7 @@ fn fixed_len(plan: &Plan, index: usize) -> usize {
     let user = plan.ops.iter().find(|o| o.state().is_some_and(|s| s.0 as usize == index));
     match (&plan.states[index], user) {
         (State::Fixed { .. }, Some(Op::GatedDelta(d))) => GatedDelta::state_len(d.v_heads, d.key, d.value),
+        (State::Fixed { .. }, Some(Op::LinearAttention(l))) => GatedDelta::state_len(l.heads, l.key, l.value),
         (State::Fixed { .. }, Some(Op::SelectiveScan(s))) => Layout::new(s).state_len(),
         (State::Fixed { shape }, _) => shape.iter().product(),
         (State::Kv { .. }, _) => 0,

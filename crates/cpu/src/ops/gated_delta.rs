@@ -128,7 +128,7 @@ impl Kernel for Columns<'_> {
 
 /// Multiplies each row of the state with the exponential of its own decay.
 #[inline(always)]
-fn decay_rows<S: Simd>(s: S, decays: &[f32], state: &mut [[f32; LANES]]) {
+pub(super) fn decay_rows<S: Simd>(s: S, decays: &[f32], state: &mut [[f32; LANES]]) {
     for (rows, decays) in state.chunks_mut(LANES).zip(decays.chunks(LANES)) {
         let factors = s.to_array(math::exp(s, s.load_some(decays, 0.0)));
         rows.iter_mut().zip(factors).for_each(|(row, factor)| s.store(s.mul(s.load(row), s.splat(factor)), row));

@@ -23,6 +23,7 @@ pub(crate) mod glu;
 pub(crate) mod hadamard;
 pub(crate) mod lightning;
 pub(crate) mod linear;
+pub(crate) mod linear_attention;
 pub(crate) mod math;
 pub(crate) mod ngram_embed;
 pub(crate) mod norm;

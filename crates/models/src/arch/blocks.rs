@@ -44,18 +44,18 @@ pub(crate) const GGUF_QKV: Entry = tensor("blk.{}.attn_qkv", "");
 
 /// Names of an attention layer whose rotary dimensions GGUF files hold in adjacent pairs.
 pub(crate) const INTERLEAVED_ATTENTION: &[Entry] = &[
-    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj").ordered(|s| pairs(s, |h| h.heads)),
-    tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(|s| pairs(s, |h| h.kv_heads)),
+    tensor("blk.{}.attn_q", "model.layers.{}.self_attn.q_proj").ordered(pairs),
+    tensor("blk.{}.attn_k", "model.layers.{}.self_attn.k_proj").ordered(pairs),
     tensor("blk.{}.attn_v", "model.layers.{}.self_attn.v_proj"),
     tensor("blk.{}.attn_output", "model.layers.{}.self_attn.o_proj"),
     GGUF_QKV,
 ];
 
 /// Dimensions `i` and `i + dims / 2` of each head, one after the other.
-pub(super) fn pairs(s: &Settings<'_>, count: impl Fn(&Heads) -> usize) -> Result<Order> {
+pub(super) fn pairs(s: &Settings<'_>) -> Result<Order> {
     let heads = Heads::read(s, Decoder::width(s)?)?;
     let dims = s.rope(heads.head, RopeStyle::Pairs)?.dims();
-    Ok(Order::Rows((0..count(&heads)).flat_map(|h| (0..heads.head).map(move |i| h * heads.head + paired(i, dims))).collect()))
+    Ok(Order::Runs((0..heads.head).map(|i| paired(i, dims)).collect()))
 }
 
 /// Which dimension of a head that pairs halves comes at `i` where `dims` are paired one by one.
@@ -193,10 +193,7 @@ impl Decoder {
     pub(crate) fn logits(&self, g: &mut Graph<'_>, x: Value) -> Value {
         let logits = g.head(x);
         let logits = g.scale(logits, self.logit_scale);
-        let Some(cap) = self.logit_softcap else { return logits };
-        let bounded = g.scale(logits, 1.0 / cap);
-        let bounded = g.apply(bounded, Function::Tanh);
-        g.scale(bounded, cap)
+        self.logit_softcap.map_or(logits, |cap| softcap(g, logits, cap))
     }
 
     /// `x + attention(h) + feed_forward(h)` with `h = norm(x)` (Wang & Komatsuzaki 2021, GPT-J).
@@ -242,6 +239,13 @@ impl Decoder {
         let y = g.scale(y, self.residual_scale);
         g.add(x, y)
     }
+}
+
+/// `cap * tanh(x / cap)`.
+pub(crate) fn softcap(g: &mut Graph<'_>, x: Value, cap: f32) -> Value {
+    let bounded = g.scale(x, 1.0 / cap);
+    let bounded = g.apply(bounded, Function::Tanh);
+    g.scale(bounded, cap)
 }
 
 /// The width of a feed-forward layer; four times the stream's where the configuration does not say.

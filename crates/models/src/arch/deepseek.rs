@@ -1,12 +1,13 @@
 //! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434) and V3 (arXiv:2412.19437): latent attention, and a mixture of many small experts.
 //! GLM-4.7-Flash (Z.ai 2026) is shaped like V3; A.X K1 (SK Telecom 2026) normalises what its mixtures make; Youtu-LLM (Tencent 2025)
-//! has no mixtures. DeepSeek-V3.2 (DeepSeek-AI 2025, arXiv:2512.02556) and GLM-5 (Z.ai 2026) attend to the tokens that an indexer
-//! chooses. Reference: transformers' `models/deepseek_v2`, `deepseek_v3`, `deepseek_v32`, `glm4_moe_lite`, `glm_moe_dsa`, `axk1`, `youtu`.
+//! has no mixtures; the queries of Mistral 4 (Mistral AI 2026) grow with the position. DeepSeek-V3.2 (DeepSeek-AI 2025, arXiv:2512.02556) and GLM-5 (Z.ai 2026) attend to the tokens that an indexer
+//! chooses. Reference: transformers' `models/deepseek_v2`, `deepseek_v3`, `deepseek_v32`, `glm4_moe_lite`, `glm_moe_dsa`, `axk1`, `youtu`, `mistral4`.
 
 use super::{
     Arch,
     blocks::*,
     latent::{INDEXER, LATENT, Latent},
+    llama::growth,
     mixture::{CORRECTION, Implied, Mixture, SHARED_EXPERTS},
 };
 use crate::{
@@ -58,6 +59,13 @@ pub(crate) static DEEPSEEK_V32: Arch = Arch {
 
 pub(crate) static GLM_MOE_DSA: Arch = Arch { hf: &["glm_moe_dsa"], plan: |s, g| sparse_plan(s, g, RopeStyle::Pairs), ..DEEPSEEK_V32 };
 
+pub(crate) static MISTRAL4: Arch = Arch {
+    hf: &["mistral4"],
+    gguf: &[],
+    plan: |s, g| plan(s, g, Some(&Implied { score: Score::Softmax, corrected: false, dense: 0, ..Implied::SIGMOID }), false),
+    ..DEEPSEEK_V2
+};
+
 const POST_MIXTURE: &[Entry] = &[tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_mlp_layernorm")];
 
 /// How the dimensions that turn are paired on the Hub.
@@ -70,7 +78,7 @@ fn style(s: &Settings<'_>) -> Result<RopeStyle> {
 /// `mixture` is what the family's mixtures are, `normed` whether what they make is normalised.
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: bool) -> Result<Value> {
     let c = Decoder::read(s)?;
-    let latent = Latent::read(s, style(s)?, c.eps)?;
+    let latent = Latent::read(s, style(s)?, c.eps)?.growing(growth(s)?);
     let mixture = mixture.map(|implied| Mixture::read(s, c.layers, implied)).transpose()?;
     let inner = if mixture.is_some() { 0 } else { s.size("intermediate_size", "feed_forward_length")? };
     let act = s.activation("silu")?;

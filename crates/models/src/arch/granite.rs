@@ -19,11 +19,11 @@ pub(crate) static GRANITE: Arch = Arch {
 };
 
 pub(crate) static GRANITE_MOE: Arch = Arch {
-    hf: &["granitemoe"],
+    hf: &["granitemoe", "granitemoeshared"],
     gguf: &["granitemoe"],
-    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, GRANITE_EXPERTS],
+    tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, GRANITE_EXPERTS, SHARED_MLP],
     ignored: &[],
-    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?), false),
+    plan: |s, g| plan(s, g, Some(moe(s)?), false),
 };
 
 pub(crate) static HYPERCLOVAX: Arch = Arch {
@@ -40,6 +40,20 @@ pub(crate) const GRANITE_EXPERTS: &[Entry] = &[
     part("blk.{}.ffn_up_exps", "model.layers.{}.block_sparse_moe.input_linear.weight", 1, 2),
     tensor("blk.{}.ffn_down_exps", "model.layers.{}.block_sparse_moe.output_linear"),
 ];
+
+/// Names of the expert that all tokens ask.
+pub(super) const SHARED_MLP: &[Entry] = &[
+    part("blk.{}.ffn_gate_shexp", "model.layers.{}.shared_mlp.input_linear.weight", 0, 2),
+    part("blk.{}.ffn_up_shexp", "model.layers.{}.shared_mlp.input_linear.weight", 1, 2),
+    tensor("blk.{}.ffn_down_shexp", "model.layers.{}.shared_mlp.output_linear"),
+];
+
+/// The mixture, perhaps with an expert that all tokens ask.
+fn moe(s: &Settings<'_>) -> Result<Moe> {
+    let moe = Moe::read(s, true, false)?;
+    let shared = s.count_or("shared_intermediate_size", "expert_shared_feed_forward_length", 0)?;
+    Ok(if shared > 0 { moe.with_shared(shared) } else { moe })
+}
 
 const PERI_NORMS: &[Entry] =
     &[tensor("blk.{}.post_attention_norm", "model.layers.{}.post_norm1"), tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_norm2")];

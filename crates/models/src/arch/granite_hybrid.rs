@@ -4,7 +4,7 @@
 use super::{
     Arch,
     blocks::*,
-    granite::{GRANITE_EXPERTS, Scales},
+    granite::{GRANITE_EXPERTS, SHARED_MLP, Scales},
     hybrid::attention_layers,
     mamba2::{GateAndNorm, HYBRID_MAMBA2, Mamba2},
 };
@@ -19,16 +19,13 @@ use onebit_plan::{Graph, Mask, RopeStyle, Value};
 pub(crate) static GRANITE_HYBRID: Arch = Arch {
     hf: &["granitemoehybrid"],
     gguf: &["granitehybrid"],
-    tensors: &[TRUNK, PRE_NORMS, HYBRID_MAMBA2, INTERLEAVED_ATTENTION, GRANITE_EXPERTS, SHARED],
+    tensors: &[TRUNK, PRE_NORMS, HYBRID_MAMBA2, INTERLEAVED_ATTENTION, GRANITE_EXPERTS, SHARED_MLP, ONLY_MLP],
     ignored: &[],
     plan,
 };
 
-/// The expert that all tokens ask, under other names where it is the whole feed-forward layer.
-const SHARED: &[Entry] = &[
-    part("blk.{}.ffn_gate_shexp", "model.layers.{}.shared_mlp.input_linear.weight", 0, 2),
-    part("blk.{}.ffn_up_shexp", "model.layers.{}.shared_mlp.input_linear.weight", 1, 2),
-    tensor("blk.{}.ffn_down_shexp", "model.layers.{}.shared_mlp.output_linear"),
+/// The expert that all tokens ask where it is the whole feed-forward layer.
+const ONLY_MLP: &[Entry] = &[
     part("blk.{}.ffn_gate", "model.layers.{}.shared_mlp.input_linear.weight", 0, 2),
     part("blk.{}.ffn_up", "model.layers.{}.shared_mlp.input_linear.weight", 1, 2),
     tensor("blk.{}.ffn_down", "model.layers.{}.shared_mlp.output_linear"),

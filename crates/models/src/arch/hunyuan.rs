@@ -5,17 +5,18 @@ use super::{Arch, blocks::*};
 use crate::{
     Result,
     names::{Entry, tensor},
+    rope::Rotary,
     settings::Settings,
 };
 use onebit_formats::Meta;
-use onebit_plan::{Graph, Mask, RopeStyle, Value};
+use onebit_plan::{Graph, Mask, Value};
 
 pub(crate) static HUNYUAN: Arch = Arch {
     hf: &["hunyuan_v1_dense"],
     gguf: &["hunyuan-dense"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, HUNYUAN_QK_NORMS, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, None),
+    plan: |s, g| plan(s, g, None, Rotary::HALVES),
 };
 
 pub(crate) static HUNYUAN_MOE: Arch = Arch {
@@ -23,7 +24,7 @@ pub(crate) static HUNYUAN_MOE: Arch = Arch {
     gguf: &["hunyuan-moe"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, HUNYUAN_QK_NORMS, HUNYUAN_ROUTER, EXPERTS],
     ignored: &[],
-    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?.with_shared(shared_width(s)?))),
+    plan: |s, g| plan(s, g, Some(Moe::read(s, true, false)?.with_shared(shared_width(s)?)), Rotary::HALVES),
 };
 
 const HUNYUAN_QK_NORMS: &[Entry] = &[
@@ -52,10 +53,10 @@ fn shared_width(s: &Settings<'_>) -> Result<usize> {
     Ok(width)
 }
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
+pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>, rotary: Rotary) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
-    let rope = s.rope(heads.head, RopeStyle::Halves)?;
+    let rope = s.rotary(heads.head, rotary)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     let prepare = |g: &mut Graph<'_>, q, name: &str| {
         let q = g.rope(q, heads.head, &rope);

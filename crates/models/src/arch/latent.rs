@@ -91,6 +91,8 @@ pub(super) struct Latent {
     latent_scale: f32,
     /// Added to the mean squares of the inner norms.
     eps: f32,
+    /// By how much queries grow, and over how many tokens.
+    growth: Option<(f32, usize)>,
 }
 
 impl Latent {
@@ -101,7 +103,14 @@ impl Latent {
         let rank = s.size("kv_lora_rank", "attention.kv_lora_rank")?;
         let q_rank = s.optional_size("q_lora_rank", "attention.q_lora_rank")?;
         let [still, turning, value] = if s.is_gguf() { gguf_widths(s)? } else { hf_widths(s, heads)? };
-        let rope = Some(s.rotary(turning, Rotary { hf: style, ..Rotary::new(style) })?);
+        // Some state which part of a whole head turns.
+        let stated = s.json("rope_parameters.partial_rotary_factor").is_some_and(|part| part.as_f64() != Some(1.0));
+        let rope = s.rotary(turning, Rotary { hf: style, whole_head: stated.then_some(still + turning), ..Rotary::new(style) })?;
+        if rope.dims() != turning {
+            let what = format!("makes {} dimensions turn, but `qk_rope_head_dim` is {turning}", rope.dims());
+            return Err(s.wrong("rope_parameters.partial_rotary_factor", "rope.dimension_count", what));
+        }
+        let rope = Some(rope);
         for (key, n) in [
             ("attention.head_count_kv", 1),
             ("attention.key_length", rank + turning),
@@ -114,12 +123,17 @@ impl Latent {
         let scale = s.yarn_temperature(turning)? / ((still + turning) as f32).sqrt();
         // transformers leaves the epsilon of the inner norms at its default; llama.cpp knows only one.
         let eps = if s.is_gguf() { eps } else { 1e-6 };
-        Ok(Self { heads, still, turning, value, rank, q_rank, rope, scale, q_scale: 1.0, latent_scale: 1.0, eps })
+        Ok(Self { heads, still, turning, value, rank, q_rank, rope, scale, q_scale: 1.0, latent_scale: 1.0, eps, growth: None })
     }
 
     /// The same with factors on the queries and on the latent.
     pub(super) fn scaled(self, q_scale: f32, latent_scale: f32) -> Self {
         Self { q_scale, latent_scale, ..self }
+    }
+
+    /// The same with queries that grow with the position.
+    pub(super) fn growing(self, growth: Option<(f32, usize)>) -> Self {
+        Self { growth, ..self }
     }
 
     /// An indexer for the same positions, which pairs dimensions in its own way.
@@ -188,6 +202,7 @@ impl Latent {
         let whole = g.has(&name("attn_kv_b.weight"), &[heads * (still + value), rank]);
         let q = g.head_linear(q, &name("attn_k_b"), heads, rank, whole);
         let q = g.concat(q, q_turning, heads);
+        let q = self.growth.map_or(q, |(beta, every)| g.position_scale(q, beta, every, 0));
         let k = g.concat(latent, k_turning, 1);
         let spec = AttentionSpec { key: rank + turning, value: rank, scale: self.scale, ..AttentionSpec::causal(heads, 1, rank) };
         let y = match choose(g, source) {

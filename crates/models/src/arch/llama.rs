@@ -1,7 +1,7 @@
 //! Llama (Touvron et al. 2023, arXiv:2302.13971; with grouped heads arXiv:2307.09288) and what is shaped like it:
 //! Mistral (Jiang et al. 2023, arXiv:2310.06825) and its mixture of experts Mixtral (Jiang et al. 2024, arXiv:2401.04088), CWM,
 //! InternLM 1 and 3, XVERSE, Aquila (BAAI 2023), Skywork (Wei et al. 2023, arXiv:2310.19341), openPangu Embedded (Huawei 2025),
-//! Orion with LayerNorm (Chen et al. 2024, arXiv:2401.12246), Arcee AFM with its feed-forward layer without a gate, and SmolLM3, some
+//! IQuest-Coder (IQuest Lab 2026), Orion with LayerNorm (Chen et al. 2024, arXiv:2401.12246), Arcee AFM with its feed-forward layer without a gate, and SmolLM3, some
 //! layers of which do not know positions (Yang et al. 2025, arXiv:2501.18795).
 
 use super::{Arch, blocks::*};
@@ -14,7 +14,7 @@ use crate::{
 use onebit_plan::{Graph, RopeStyle, Value};
 
 pub(crate) static LLAMA: Arch = Arch {
-    hf: &["llama", "mistral", "ministral", "mixtral", "cwm", "internlm3", "aquila", "skywork"],
+    hf: &["llama", "mistral", "ministral", "mixtral", "cwm", "internlm3", "aquila", "skywork", "iquestcoder"],
     gguf: &["llama"],
     tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN, MIXTRAL_EXPERTS],
     ignored: &[],
@@ -129,7 +129,7 @@ fn without_positions(s: &Settings<'_>) -> Result<Vec<usize>> {
 }
 
 /// How queries grow: by how much, and over how many tokens.
-fn growth(s: &Settings<'_>) -> Result<Option<(f32, usize)>> {
+pub(super) fn growth(s: &Settings<'_>) -> Result<Option<(f32, usize)>> {
     let Some(beta) = s.optional_float("rope_parameters.llama_4_scaling_beta", "")? else { return Ok(None) };
     let every = s.size_to("rope_parameters.original_max_position_embeddings", "", 1 << 31)?;
     Ok(Some((beta as f32, every)))

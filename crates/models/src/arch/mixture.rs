@@ -86,7 +86,7 @@ impl Mixture {
             corrected: implied.corrected,
             shared: shared(s, inner, implied.shared)?,
             inner: if sparse.contains(&false) {
-                s.size("intermediate_size_mlp|intermediate_size|ffn_hidden_size", "feed_forward_length")?
+                s.size("intermediate_size_mlp|prefix_dense_intermediate_size|intermediate_size|ffn_hidden_size", "feed_forward_length")?
             } else {
                 0
             },
@@ -98,6 +98,12 @@ impl Mixture {
     /// The same with other experts.
     pub(super) fn with_spec(mut self, change: impl FnOnce(&mut ExpertsSpec)) -> Self {
         change(&mut self.spec);
+        self
+    }
+
+    /// The same with another choice.
+    pub(super) fn with_route(mut self, change: impl FnOnce(&mut Route)) -> Self {
+        change(&mut self.route);
         self
     }
 
@@ -128,7 +134,7 @@ impl Mixture {
 
 /// How logits become scores.
 fn score(s: &Settings<'_>, implied: Score) -> Result<Score> {
-    const KEYS: (&str, &str) = ("scoring_func|score_func|score_function", "expert_gating_func");
+    const KEYS: (&str, &str) = ("scoring_func|score_func|score_function|expert_selection_fn", "expert_gating_func");
     let score = if s.is_gguf() {
         match s.optional_size("", KEYS.1)? {
             None => implied,

@@ -13,9 +13,12 @@ mod bert;
 pub(crate) mod bitnet;
 mod blocks;
 mod bloom;
+mod codeshell;
 mod cohere;
+mod cohere2_moe;
 mod dbrx;
 mod deberta;
+mod deci;
 mod deepseek;
 mod diffllama;
 mod doge;
@@ -38,10 +41,12 @@ mod gpt_oss;
 mod gptj;
 mod granite;
 mod granite_hybrid;
+mod grok;
 mod hunyuan;
 mod hybrid;
 mod hyper;
 mod internlm2;
+mod jais;
 mod jamba;
 mod jetmoe;
 mod kda;
@@ -53,8 +58,10 @@ mod llama;
 mod llama4;
 pub(crate) mod llama_like;
 mod longcat_flash;
+mod maincoder;
 mod mamba;
 mod mamba2;
+mod mellum;
 mod mimo_v2;
 mod minicpm;
 mod minicpm3;
@@ -77,6 +84,8 @@ mod opt;
 mod phi;
 mod phi3;
 mod phimoe;
+mod plamo;
+mod plamo2;
 mod plamo3;
 mod qwen;
 mod qwen2;
@@ -87,8 +96,11 @@ mod qwen4_exp;
 mod recurrent_gemma;
 mod relative;
 mod rwkv;
+mod rwkv6;
+mod rwkv7;
 mod seed_oss;
 mod seq2seq;
+mod smallthinker;
 mod stablelm;
 mod starcoder2;
 pub(crate) mod variants;
@@ -212,6 +224,9 @@ static ALL: &[&Arch] = &[
     &recurrent_gemma::RECURRENT_GEMMA,
     &lfm2::LFM2,
     &rwkv::RWKV,
+    &rwkv6::RWKV6,
+    &rwkv6::RWKV6_QWEN2,
+    &rwkv7::RWKV7,
     &qwen3_next::QWEN3_NEXT,
     &olmo_hybrid::OLMO_HYBRID,
     &lfm3::LFM3,
@@ -219,7 +234,21 @@ static ALL: &[&Arch] = &[
     &lfm2::LFM2_MOE,
     &kimi_linear::KIMI_LINEAR,
     &bailing_hybrid::BAILING_HYBRID,
+    &plamo::PLAMO,
+    &plamo2::PLAMO2,
     &plamo3::PLAMO3,
+    &grok::GROK1,
+    &grok::GROK2,
+    &smallthinker::SMALLTHINKER,
+    &codeshell::CODESHELL,
+    &jais::JAIS,
+    &jais::JAIS2,
+    &deci::DECI,
+    &maincoder::MAINCODER,
+    &olmo2::FLEX_OLMO,
+    &mellum::MELLUM,
+    &cohere2_moe::COHERE2_MOE,
+    &deepseek::MISTRAL4,
     &exaone4::EXAONE_MOE,
     &openelm::OPENELM,
     &llama::XVERSE,

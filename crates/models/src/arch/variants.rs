@@ -10,6 +10,14 @@ pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &
         "baichuan" if config.contains_key("z_loss_weight") || config.get("vocab_size") == Some(&125_696.into()) => "baichuan2",
         "bailing_moe" if is_true("moe_router_enable_expert_bias") || is_true("use_qk_norm") => "bailing_moe_v2",
         "bailing_moe" if is_true("norm_head") => "bailing_moe_norm_head",
+        // Grok 2 goes by the name of another model.
+        "git" if is_grok(config) => "grok-2",
         other => other,
     }
+}
+
+/// Whether the checkpoint says that it is a Grok.
+fn is_grok(config: &Map<String, Value>) -> bool {
+    let names = config.get("architectures").and_then(Value::as_array);
+    names.into_iter().flatten().any(|name| name == "Grok1ForCausalLM")
 }

@@ -52,8 +52,12 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         let entry = built.names.entry(name).map(|(entry, ..)| entry);
         let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let mut shape = squeezed(&weight.shape);
-        if entry.is_some_and(|e| e.one_behind) {
-            shape.insert(1, 1);
+        if entry.is_some_and(|e| e.flat) {
+            shape = vec![shape.iter().product()];
+        }
+        if let Some((others, count)) = entry.map(|e| e.ones) {
+            let at = others.min(shape.len());
+            shape.splice(at..at, vec![1; count]);
         }
         let turned = matches!((&order, &shape[..]), (Some(Order::Transposed), [_, _, _]));
         if let ([_, rows, columns], true) = (&mut shape[..], turned) {
@@ -84,6 +88,7 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             None => true,
             Some(Order::Transposed) => turned,
             Some(Order::Rows(rows)) => rows.iter().all(|row| *row < if shape.len() > 1 { weight.rows() } else { columns }),
+            Some(Order::Runs(run)) => (if shape.len() > 1 { weight.rows() } else { columns }).is_multiple_of(run.len()),
             Some(Order::Columns(order)) => order.len() == columns,
         };
         if !fits {
@@ -101,8 +106,8 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         let stored = entry.map_or(name, |entry| entry.gguf_name(name));
         out.push(Stored { name: stored.to_string(), ty, shape, values: Values::Weight(weight, order), factors });
     }
-    for (name, values) in built.settings.noted_tensors() {
-        out.push(Stored { name, ty: F32, shape: vec![values.len()], values: Values::Made(values), factors: vec![] });
+    for (name, (shape, values)) in built.settings.noted_tensors() {
+        out.push(Stored { name, ty: F32, shape, values: Values::Made(values), factors: vec![] });
     }
     if unfit > 0 {
         remarks.push(format!(
@@ -144,6 +149,7 @@ impl Stored<'_> {
                 }
                 let values = match order {
                     Some(Order::Rows(order) | Order::Columns(order)) => permuted(&values, order),
+                    Some(Order::Runs(order)) => values.chunks_exact(order.len()).flat_map(|run| permuted(run, order)).collect(),
                     Some(Order::Transposed) | None => values,
                 };
                 Ok(data.write(&self.name, &self.encode(&values)?)?)
@@ -171,7 +177,11 @@ impl Stored<'_> {
         let (mut row, mut room) = (vec![0.0; weight.columns()], vec![]);
         let rows = if let Some(Order::Rows(order)) = order { order.len() } else { weight.rows() };
         for i in 0..rows {
-            let from = if let Some(Order::Rows(order)) = order { order[i] } else { i };
+            let from = match order {
+                Some(Order::Rows(order)) => order[i],
+                Some(Order::Runs(run)) => i - i % run.len() + run[i % run.len()],
+                _ => i,
+            };
             let bytes = weight.row(from, &mut room);
             let factor = self.factors.get(from).or(self.factors.first()).copied().unwrap_or(1.0);
             let as_is = self.ty == weight.ty && weight.edit == Edit::None && factor == 1.0 && !matches!(order, Some(Order::Columns(_)));

@@ -58,6 +58,8 @@ pub(crate) struct Rotary {
     pub(crate) base: f64,
     /// The part of a head that turns, where `config.json` does not say.
     pub(crate) part: f64,
+    /// Numbers in the head that a stated part is one of, where that is more than what may turn.
+    pub(crate) whole_head: Option<usize>,
     /// Where the settings are.
     pub(crate) keys: RopeKeys,
     /// Whether GGUF files mean a YaRN that rounds the range of dimensions to whole ones.
@@ -69,7 +71,16 @@ pub(crate) struct Rotary {
 impl Rotary {
     /// As most have it: Hugging Face checkpoints pair halves, the base is 10000, all of a head turns, in all layers.
     pub(crate) const fn new(gguf: RopeStyle) -> Self {
-        Self { hf: RopeStyle::Halves, gguf, base: 10_000.0, part: 1.0, keys: RopeKeys::FULL, whole: true, axes: Axes::Runs }
+        Self {
+            hf: RopeStyle::Halves,
+            gguf,
+            base: 10_000.0,
+            part: 1.0,
+            whole_head: None,
+            keys: RopeKeys::FULL,
+            whole: true,
+            axes: Axes::Runs,
+        }
     }
 
     /// Adjacent dimensions are paired in both.
@@ -108,7 +119,7 @@ impl Settings<'_> {
         if !(0.0..=1.0).contains(&part) {
             return Err(self.wrong(&part_key, "", format!("is {part}; from 0 to 1 are allowed")));
         }
-        let turned = (head as f64 * part) as usize;
+        let turned = implied.whole_head.map_or((head as f64 * part) as usize, |whole| (whole as f64 * part).round() as usize);
         let proportional = kind == "proportional";
         let dims = match self.is_gguf() {
             true => self.size_or("", "rope.dimension_count", head)?,

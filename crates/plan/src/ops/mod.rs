@@ -22,6 +22,7 @@ mod l2_norm;
 mod layer_norm;
 mod lightning;
 mod linear;
+mod linear_attention;
 mod ngram_embed;
 mod pairwise;
 mod position_scale;
@@ -62,6 +63,7 @@ pub use l2_norm::L2Norm;
 pub use layer_norm::LayerNorm;
 pub use lightning::Lightning;
 pub use linear::Linear;
+pub use linear_attention::{LinearAttention, LinearOperands};
 pub use ngram_embed::{NgramEmbed, NgramHead};
 pub use pairwise::{Binary, Pairwise};
 pub use position_scale::PositionScale;
@@ -155,7 +157,7 @@ macro_rules! ops {
 }
 
 ops! {
-    Embed Sinusoid Linear BlockLinear ChosenLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta SelectiveScan RgLru Wkv Lightning CausalConv
+    Embed Sinusoid Linear BlockLinear ChosenLinear RmsNorm LayerNorm L2Norm ApplyRope Attention GatedDelta LinearAttention SelectiveScan RgLru Wkv Lightning CausalConv
     Elementwise Pairwise WeightedBinary Scale PositionScale Xielu Clamp Glu Slice Concat Transpose Hadamard RoundRows Route Experts Select
     NgramEmbed Index SparseAttention Sum Given Remember
 }

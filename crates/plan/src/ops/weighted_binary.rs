@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct WeightedBinary {
     /// The input.
     pub x: Value,
-    /// A vector; its length divides the width of `x`.
+    /// A vector, or the rows of a matrix one after the other; its length divides the width of `x`.
     pub weight: WeightId,
     /// The function.
     pub f: Binary,
@@ -34,7 +34,6 @@ impl Operator for WeightedBinary {
     fn check(&self, c: &Check<'_>) -> Result<()> {
         let length = c.plan.weight(self.weight).shape.iter().product();
         c.divides("broadcast", length, c.width(self.x))?;
-        c.shape(self.weight, &[length])?;
         c.as_wide_as(self.x)
     }
 }
@@ -43,6 +42,12 @@ impl Graph<'_> {
     /// A function of each number and the vector `name` (complete: `ssm_dt.bias`).
     pub fn with_weight(&mut self, x: Value, f: Binary, name: &str) -> Value {
         self.with_short_weight(x, f, name, self.width(x))
+    }
+
+    /// A function of each number and the rows of the matrix `name` (complete), one after the other.
+    pub fn with_rows(&mut self, x: Value, f: Binary, name: &str, rows: usize) -> Value {
+        let weight = self.weight(name, &[rows, self.width(x) / rows.max(1)]);
+        self.op(self.width(x), Some(x), |out| WeightedBinary { x, weight, f, out })
     }
 
     /// A function of each number and the vector `name` (complete) of `length` numbers, each of which serves a run.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use onebit_plan::{
     AXES, Attention, Binary, Experts, Function, GatedDelta, Groups, Rope, RopeStyle, Rotation, Route, Score, Weigh,
-    ops::{CausalConv, Lightning, PositionScale, Relative, SelectiveScan, Taps, Xielu},
+    ops::{CausalConv, Lightning, LinearAttention, PositionScale, Relative, SelectiveScan, Taps, Xielu},
 };
 
 /// A chosen expert and its weight.
@@ -164,6 +164,37 @@ pub(crate) fn gated_delta(op: &GatedDelta, x: &Delta<'_>, state: &mut [f32]) -> 
             row.iter_mut().zip(&u).for_each(|(s, u)| *s += k * u);
         }
         out.extend((0..op.value).map(|j| (f64::from(op.scale) * column(s, j, q)) as f32));
+    }
+    out
+}
+
+/// The operands of a step of linear attention, in the order of [`LinearAttention`].
+pub(crate) struct Linear<'a> {
+    pub(crate) q: &'a [f32],
+    pub(crate) k: &'a [f32],
+    pub(crate) v: &'a [f32],
+    pub(crate) decay: &'a [f32],
+    pub(crate) swap: Option<[&'a [f32]; 2]>,
+}
+
+pub(crate) fn linear_attention(op: &LinearAttention, x: &Linear<'_>, state: &mut [f32]) -> Vec<f32> {
+    let mut out = Vec::with_capacity(op.heads * op.value);
+    for (h, s) in state.chunks_exact_mut(op.key * op.value).enumerate() {
+        let keys = h * op.key..(h + 1) * op.key;
+        let column = |s: &[f32], j: usize, by: &[f32]| -> f64 {
+            by[keys.clone()].iter().enumerate().map(|(i, by)| f64::from(s[i * op.value + j]) * f64::from(*by)).sum()
+        };
+        for j in 0..op.value {
+            let early = column(s, j, x.q);
+            let found = x.swap.map_or(0.0, |[a, _]| column(s, j, a) as f32);
+            for i in 0..op.key {
+                let at = keys.start + i;
+                let swapped = x.swap.map_or(0.0, |[_, b]| b[at] * found);
+                s[i * op.value + j] = x.decay[at].exp() * s[i * op.value + j] + swapped + x.k[at] * x.v[h * op.value + j];
+            }
+            let y = if op.before { early } else { column(s, j, x.q) };
+            out.push((f64::from(op.scale) * y) as f32);
+        }
     }
     out
 }

@@ -260,6 +260,29 @@ fn gated_delta_with_decays_of_rows() {
     close(&out, &[0.024175924, -0.0096189133, -0.038889828, -0.060063417, 0.14560462, 0.28279252]);
 }
 
+/// The output of the second of two steps of linear attention, two heads of 2 x 3. From NumPy 2.4 in f64.
+fn recalled(swapped: bool, before: bool) -> Vec<f32> {
+    let swap = swapped.then_some([NONE; 2]);
+    let (state, out) = (StateId(0), NONE);
+    let op = LinearAttention { q: NONE, k: NONE, v: NONE, decay: NONE, swap, state, heads: 2, key: 2, value: 3, before, scale: 0.5, out };
+    let mut state = vec![0.0; 2 * 2 * 3];
+    let mut out = vec![];
+    for t in [0.0, 1.0] {
+        let (a, b) = (v(4, 5.0 + t), v(4, 6.0 + t));
+        let swap = swapped.then_some([&a[..], &b[..]]);
+        let x = Linear { q: &v(4, 1.0 + t), k: &v(4, 2.0 + t), v: &v(6, 3.0 + t), decay: &negative(4, 4.0 + t), swap };
+        out = linear_attention(&op, &x, &mut state);
+    }
+    out
+}
+
+#[test]
+fn linear_attention_read_before_and_after() {
+    close(&recalled(false, false), &[0.0669220768, -0.0628007232, -0.162987373, -0.267575014, 0.158705233, 0.510343914]);
+    close(&recalled(false, true), &[0.0712285803, -0.267428246, -0.480309424, -0.340180751, -0.170713122, 0.0790435493]);
+    close(&recalled(true, false), &[0.0610906262, -0.0409064978, -0.123664665, -0.494707975, 0.0447229552, 0.563119962]);
+}
+
 /// The output of the second of two steps of four heads.
 fn scanned(groups: usize, head: usize, rates: usize) -> Vec<f32> {
     let (rate, skip) = (WeightId(0), Some(WeightId(0)));
