@@ -261,10 +261,11 @@ pub(crate) fn engine_at(
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
+    let see = if device.family.is_some() { see.of_family() } else { see };
     let vision = see.find(&checkpoint)?;
     let sight = vision.as_ref().map(|vision| vision.sight);
     let (engine, plan) = engine_of(&checkpoint, tokenizer, device, context, (sequences, purpose, sight), progress)?;
-    let tower = vision.map(|vision| sight::load(vision, &plan, self::device(device)?.as_ref(), device, progress)).transpose()?;
+    let tower = vision.map(|vision| sight::load(vision, self::device(device)?.as_ref(), device, progress)).transpose()?;
     Ok(Loaded { engine, template, tower, name, plan, checkpoint })
 }
 

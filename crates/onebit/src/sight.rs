@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Context;
 use onebit_formats::{Checkpoint, Source};
 use onebit_models::vision::{self, Vision};
-use onebit_plan::{Device, Plan, Progress, Together};
+use onebit_plan::{Device, Progress, Together};
 use onebit_vision::Tower;
 use std::path::{Path, PathBuf};
 
@@ -35,14 +35,28 @@ pub(crate) enum See<'a> {
 }
 
 impl See<'_> {
+    /// Whether somebody asked for it.
+    fn is_asked_for(self) -> bool {
+        match self {
+            See::IfItCan(args) => args.mmproj.is_some(),
+            See::Must(_) => true,
+            See::Not => false,
+        }
+    }
+
+    /// The same for a model that is taken for one of another family, by whose name nobody knows what it sees with.
+    pub(crate) fn of_family(self) -> Self {
+        if self.is_asked_for() { self } else { See::Not }
+    }
+
     /// The tower of the model in `checkpoint`, not loaded yet.
     pub(crate) fn find(self, checkpoint: &Checkpoint) -> anyhow::Result<Option<Vision>> {
-        let (args, must) = match self {
-            See::Not => return Ok(None),
-            See::IfItCan(args) => (args, args.mmproj.is_some()),
-            See::Must(args) => (args, true),
-        };
-        let found = args.find(checkpoint);
+        let (See::IfItCan(args) | See::Must(args)) = self else { return Ok(None) };
+        let must = self.is_asked_for();
+        let found = args.find(checkpoint).and_then(|vision| {
+            vision.iter().try_for_each(|vision| fits(checkpoint, vision))?;
+            Ok(vision)
+        });
         match found {
             Err(error) if !must => {
                 tracing::warn!("images cannot be given: {error:#}");
@@ -55,6 +69,18 @@ impl See<'_> {
             found => found,
         }
     }
+}
+
+/// Checks that the text model takes what the tower gives.
+fn fits(checkpoint: &Checkpoint, vision: &Vision) -> anyhow::Result<()> {
+    let taken = onebit_models::load_seeing(checkpoint, vision.sight)?.plan.batch_form().given;
+    let rows = vision.projector.plan.vocabulary;
+    if rows != taken {
+        let message =
+            format!("the vision tower gives rows of {rows} numbers, but the model takes {taken}: it is the tower of another model");
+        return Err(Usage(message).into());
+    }
+    Ok(())
 }
 
 fn hint(checkpoint: &Checkpoint) -> &'static str {
@@ -97,20 +123,8 @@ fn beside(model: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(found.pop())
 }
 
-/// Loads a tower for the text model whose plan this is.
-pub(crate) fn load(
-    vision: Vision,
-    text: &Plan,
-    device: &dyn Device,
-    args: &DeviceArgs,
-    progress: &mut dyn FnMut(Progress),
-) -> anyhow::Result<Tower> {
-    let (rows, taken) = (vision.projector.plan.vocabulary, text.batch_form().given);
-    if rows != taken {
-        let message =
-            format!("the vision tower gives rows of {rows} numbers, but the model takes {taken}: it is the tower of another model");
-        return Err(Usage(message).into());
-    }
+/// Loads a tower that was found.
+pub(crate) fn load(vision: Vision, device: &dyn Device, args: &DeviceArgs, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Tower> {
     let [encoder, projector] = Tower::limits(vision.processor.as_ref(), args.kind(&vision.encoder.plan));
     let encoder = open::load(device, vision.encoder, &encoder, progress).context("the vision tower")?;
     let projector = open::load(device, vision.projector, &projector, progress).context("the vision tower's projector")?;
