@@ -33,9 +33,9 @@ pub(crate) static QWEN3_VL_MOE: Arch = Arch {
     plan: |s, g| plan(s, g, seeing(s)?, Some(Moe::read(s, true, false)?)),
 };
 
-/// Positions of images have three axes, whose shares GGUF files always state: without them it is Qwen3.
+/// Positions of images have three axes, whose shares are always stated: without them it is Qwen3.
 fn seeing(s: &Settings<'_>) -> Result<Rotary> {
-    if s.is_gguf() && s.integers(SECTIONS).is_none() {
+    if !s.states_axes() {
         return Err(s.wrong("mrope_section", SECTIONS, "is missing"));
     }
     Ok(Rotary { base: 500_000.0, axes: Axes::Turns(&[24, 20, 20]), ..Rotary::HALVES })

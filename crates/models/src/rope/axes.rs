@@ -21,6 +21,11 @@ const MOST: usize = 4;
 pub(crate) const SECTIONS: &str = "rope.dimension_sections";
 
 impl Settings<'_> {
+    /// Whether it is stated how many pairs belong to each axis.
+    pub(crate) fn states_axes(&self) -> bool {
+        self.integers(SECTIONS).is_some() || !self.is_gguf() && self.json(&RopeKeys::FULL.key("mrope_section")).is_some()
+    }
+
     /// The axis that turns each of the `pairs`; none where there is one only. For text all axes are at the same position.
     pub(super) fn axes(&self, keys: &RopeKeys, implied: Axes, pairs: usize) -> Result<Vec<u8>> {
         let key = keys.key("mrope_section") + "|" + &keys.key("xdrope_section");
