@@ -43,7 +43,7 @@ def evidence(family, form, against, worst):
     """Notes what a check has shown, as the tests in Rust do (`onebit_reference::evidence`)."""
     file = os.environ.get("ONEBIT_EVIDENCE")
     if file:
-        line = {"family": family, "form": form, "against": against, "worst": worst, "test": pathlib.Path(sys.argv[0]).stem}
+        line = {"family": family.removesuffix("_in_gguf"), "form": form, "against": against, "worst": worst, "test": pathlib.Path(sys.argv[0]).stem}
         with open(file, "a") as out:
             out.write(json.dumps(line) + "\n")
 

@@ -481,7 +481,8 @@ fn routers_and_experts() -> Outcome {
             let logits = g.linear(h, "logits", 8);
             let logits = g.scale(logits, 4.0);
             let bias = biased.then(|| g.weight("router.bias", &[8]));
-            let route = g.route(logits, Route { bias, scale: 1.25, ..route.clone() });
+            let factors = route.normalize.then(|| g.weight("ffn_down_exps.scale", &[8]));
+            let route = g.route(logits, Route { bias, scale: 1.25, factors, ..route.clone() });
             let y = g.experts(h, route, &spec);
             g.add(x, y)
         })?;

@@ -64,8 +64,12 @@ pub(crate) struct Entry {
     pub(crate) ones: (usize, usize),
     /// Whether GGUF files have it as a vector.
     pub(crate) flat: bool,
-    /// Whether GGUF files call it without `.weight`.
+    /// Whether GGUF files call it without `.weight` or `.bias`.
     bare: bool,
+    /// Whether GGUF files hold the other tensor that it is a part of.
+    whole: bool,
+    /// The name in GGUF files, where it is not the plan's.
+    renamed: Option<&'static str>,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
 }
 
@@ -82,6 +86,8 @@ pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
         ones: (0, 0),
         flat: false,
         bare: false,
+        whole: false,
+        renamed: None,
         order: None,
     }
 }
@@ -121,14 +127,31 @@ impl Entry {
         self.edit = Edit::UnitRow;
         self
     }
-    /// GGUF files call it without `.weight`.
+    /// GGUF files call it without `.weight` or `.bias`.
     pub(crate) const fn bare(mut self) -> Self {
         self.bare = true;
         self
     }
+    /// GGUF files call it by this full name.
+    pub(crate) const fn renamed(mut self, gguf: &'static str) -> Self {
+        self.renamed = Some(gguf);
+        self
+    }
+    /// GGUF files hold the other tensor that it is a part of.
+    pub(crate) const fn whole(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+    /// The name of the other tensor in layer `layer` of a GGUF file, where that is held.
+    pub(crate) fn whole_name(&self, layer: &str) -> Option<String> {
+        self.fused.filter(|_| self.whole).map(|fused| fused.gguf.replace("{}", layer))
+    }
     /// The name in GGUF files of what the plan calls `name`.
     pub(crate) fn gguf_name<'n>(&self, name: &'n str) -> &'n str {
-        if self.bare { name.trim_end_matches(".weight") } else { name }
+        if let Some(renamed) = self.renamed {
+            return renamed;
+        }
+        if self.bare { [".weight", ".bias"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name) } else { name }
     }
     /// GGUF files have a dimension of one behind the first.
     pub(crate) const fn one_behind(self) -> Self {
@@ -165,8 +188,8 @@ impl Entry {
         self.fused = Some(Fused { gguf, hf, run: Run::Part { index, count }, turned: false });
         self
     }
-    /// Checkpoints hold each of the weight's matrices as the first, or the `last`, rows of a head's run of rows of another tensor, whose
-    /// full names these are.
+    /// Checkpoints hold each of the weight's matrices (or the one that it is) as the first, or the `last`, rows of a head's run of rows of
+    /// another tensor, whose full names these are.
     pub(crate) const fn of_heads(mut self, gguf: &'static str, hf: &'static str, last: bool) -> Self {
         self.fused = Some(Fused { gguf, hf, run: Run::Head { last }, turned: false });
         self
@@ -336,10 +359,14 @@ impl<'a> Names<'a> {
 
     /// The rows that make a weight, and what loading does to them.
     fn parts(&self, name: &str, shape: &[usize]) -> onebit_plan::Result<(Option<Vec<Part>>, Edit)> {
-        let Some((entry, layer, suffix)) = self.entry(name) else {
-            return Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`")));
-        };
         let gguf = self.checkpoint.source == Source::Gguf;
+        let Some((entry, layer, suffix)) = self.entry(name) else {
+            return match gguf {
+                // A form that only GGUF files have: they use the plan's names.
+                true => Ok((self.checkpoint.tensor(&self.gguf_name(name)).map(|t| vec![whole(t)]), Edit::None)),
+                false => Err(onebit_plan::Error::invalid(format!("the architecture's table of tensors has no `{name}`"))),
+            };
+        };
         let file_name = if gguf { self.gguf_name(entry.gguf_name(name)) } else { self.hf_name(entry, layer, suffix) };
         let parts = match file_name.contains("{e}") {
             true => self.expert_parts(&file_name, shape.first().copied().unwrap_or(0)),
@@ -409,7 +436,11 @@ impl<'a> Names<'a> {
         let module = { suffixes }.find_map(|suffix| tensor.strip_suffix(suffix)).unwrap_or(tensor);
         let named = |pattern: &str| !pattern.is_empty() && (numbered(pattern, tensor) || numbered(pattern, module));
         let fits = |entry: &&Entry| match self.checkpoint.source {
-            Source::Gguf => named(entry.gguf) || entry.fused.is_some_and(|fused| named(fused.gguf)),
+            Source::Gguf => {
+                let renamed = entry.renamed.is_some_and(|name| name == tensor);
+                let bare = entry.bare && named(entry.gguf.trim_end_matches(".bias"));
+                renamed || bare || named(entry.gguf) || entry.fused.is_some_and(|fused| named(fused.gguf))
+            }
             Source::HuggingFace => {
                 let fused = entry.fused.map(|fused| fused.hf);
                 [entry.hf].into_iter().chain(entry.other).chain(entry.then.iter().copied()).chain(fused).any(|hf| named(&self.hf(hf, "{}")))
@@ -527,8 +558,11 @@ fn whole(tensor: &Tensor) -> Part {
 
 /// The first or the last rows of each head's run of rows of a matrix, for a weight `[heads, rows, columns]`.
 fn head_parts(tensor: &Tensor, shape: &[usize], last: bool) -> onebit_plan::Result<Vec<Part>> {
-    let (Some([heads, rows, _]), [all, _]) = (shape.first_chunk::<3>(), tensor.shape()) else {
-        return Err(onebit_plan::Error::invalid(format!("tensor `{}` should be a matrix", tensor.name())));
+    let (heads, rows, all) = match (shape, tensor.shape()) {
+        ([heads, rows, _], [all, _]) => (heads, rows, all),
+        // All heads together.
+        ([rows, _], [all, _]) => (&1, rows, all),
+        _ => return Err(onebit_plan::Error::invalid(format!("tensor `{}` should be a matrix", tensor.name()))),
     };
     if !all.is_multiple_of(*heads) || all / heads < *rows {
         let text = format!("tensor `{}` has {all} rows, which are not {rows} or more for each of {heads} heads", tensor.name());

@@ -31,6 +31,8 @@ pub(crate) struct Settings<'a> {
     defaults: Option<&'static Map<String, Value>>,
     /// The same settings as GGUF would have them, by full key.
     noted: RefCell<BTreeMap<String, Meta>>,
+    /// Numbers of 64 bits that GGUF would hold, by full key.
+    noted_wide: RefCell<BTreeMap<String, Vec<u64>>>,
     /// Small tensors that a GGUF file would hold and the checkpoint does not.
     noted_tensors: RefCell<BTreeMap<String, ShapedTensor>>,
     /// Factors that the weights in a GGUF file would hold, by the name of the tensor within its layer: one, or one for each row.
@@ -100,6 +102,7 @@ impl<'a> Settings<'a> {
             configs,
             defaults: defaults::of(arch.hf),
             noted: RefCell::default(),
+            noted_wide: RefCell::default(),
             noted_tensors: RefCell::default(),
             noted_factors: RefCell::default(),
             unsayable: RefCell::default(),
@@ -207,6 +210,18 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// Notes numbers of 64 bits that a GGUF file would hold under `key`.
+    pub(crate) fn note_wide(&self, key: &str, values: Vec<u64>) {
+        if !self.is_gguf() {
+            self.noted_wide.borrow_mut().insert(self.key(key), values);
+        }
+    }
+
+    /// The numbers of 64 bits that were noted.
+    pub(crate) fn noted_wide(&self) -> BTreeMap<String, Vec<u64>> {
+        self.noted_wide.borrow().clone()
+    }
+
     /// Notes that a GGUF file would hold the vector `name`.
     pub(crate) fn note_tensor(&self, name: &str, values: Vec<f32>) {
         self.note_shaped_tensor(name, vec![values.len()], values);
@@ -242,7 +257,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// Notes that llama.cpp does not load the GGUF form where `so`, because `what`.
+    /// Notes that llama.cpp does not load, or does not run as it is meant, the GGUF form where `so`, because `what`.
     pub(crate) fn unread_by_llama_cpp(&self, so: bool, what: &str) {
         if so && !self.is_gguf() {
             self.unread.borrow_mut().push(what.to_string());
@@ -317,6 +332,51 @@ impl<'a> Settings<'a> {
                 let what = "has different numbers for different layers, which is not known".into();
                 Err(Error::Setting { path: self.checkpoint.path.clone(), key: key.into(), what })
             }
+        }
+    }
+
+    /// A size of each layer: one for all, or a list.
+    pub(crate) fn sizes(&self, hf: &str, gguf: &str, layers: usize) -> Result<Vec<usize>> {
+        let list: Option<Vec<Option<usize>>> = match self.is_gguf() {
+            true => self.integers(gguf).map(|list| list.iter().map(|n| usize::try_from(*n).ok()).collect()),
+            false => self
+                .json(hf)
+                .and_then(Value::as_array)
+                .map(|list| list.iter().map(|n| n.as_u64().and_then(|n| n.try_into().ok())).collect()),
+        };
+        let Some(list) = list else { return Ok(vec![self.size(hf, gguf)?; layers]) };
+        if list.len() < layers {
+            return Err(self.wrong(hf, gguf, format!("has {} entries for {layers} layers", list.len())));
+        }
+        let one = |n: Option<usize>| n.filter(|n| (1..=LARGEST).contains(n));
+        let what = || self.wrong(hf, gguf, format!("should have whole numbers from 1 to {LARGEST} for its layers"));
+        list.into_iter().take(layers).map(|n| one(n).ok_or_else(what)).collect()
+    }
+
+    /// Notes a size of each layer: as one number where all are the same.
+    pub(crate) fn note_sizes(&self, gguf: &str, sizes: &[usize]) {
+        let list = || sizes.iter().map(|n| *n as i64).collect();
+        let same = sizes.iter().all(|n| Some(n) == sizes.first());
+        self.note(
+            gguf,
+            match sizes.first() {
+                Some(one) if same => Meta::Unsigned(*one as u64),
+                _ => Meta::Integers(list()),
+            },
+        );
+    }
+
+    /// A truth value for each layer in GGUF metadata, which some files hold as numbers.
+    pub(crate) fn flags(&self, gguf: &str, layers: usize) -> Result<Option<Vec<bool>>> {
+        let flags: Vec<bool> = match self.gguf_value(gguf) {
+            None => return Ok(None),
+            Some(Meta::Bools(list)) => list.clone(),
+            Some(Meta::Integers(list)) => list.iter().map(|n| *n != 0).collect(),
+            Some(_) => vec![],
+        };
+        match flags.get(..layers) {
+            Some(flags) => Ok(Some(flags.to_vec())),
+            None => Err(self.wrong("", gguf, format!("should be a truth value for each of {layers} layers"))),
         }
     }
 

@@ -33,6 +33,94 @@ fn text_model_of_a_vision_checkpoint() -> Outcome {
     agrees("qwen3_5_text", out.path(), out.path())
 }
 
+/// The flagships with what their published checkpoints hold besides: parts that see and hear, and layers that predict further tokens.
+#[test]
+fn beside_the_text_model() -> Outcome {
+    const SEES: &[&str] = &["model.visual.patch_embed.proj.weight", "mtp.fc.weight", "mtp.layers.0.self_attn.q_proj.weight"];
+    const HEARS: &[&str] = &[
+        "model.vision_tower.patch_embedder.input_proj.weight",
+        "model.audio_tower.layers.0.norm_out.weight",
+        "model.embed_vision.embedding_projection.weight",
+        "model.embed_audio.embedding_projection.weight",
+    ];
+    for (name, outer, beside) in [
+        ("qwen3_5_text", "qwen3_5", SEES),
+        ("qwen3_5_moe_text", "qwen3_5_moe", SEES),
+        ("qwen4_exp_text", "qwen4_exp", SEES),
+        ("gemma3n_text", "gemma3n", HEARS),
+        ("gemma4_text", "gemma4", HEARS),
+        ("gemma4_moe", "gemma4", HEARS),
+    ] {
+        let Some(source) = check::folder(name) else { continue };
+        let out = changed(&source, |config, tensors| {
+            let mut text = std::mem::take(config);
+            let tied = text.remove("tie_word_embeddings").unwrap_or_default();
+            text.remove("architectures");
+            config.insert("model_type".into(), json!(outer));
+            config.insert("tie_word_embeddings".into(), tied);
+            config.insert("text_config".into(), text.into());
+            rename(tensors, |n| n.replacen("model.", "model.language_model.", 1));
+            tensors.extend(beside.iter().map(|name| (name.to_string(), vector(&[1.0]))));
+        })?;
+        agrees(name, out.path(), out.path()).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Layers that predict further tokens, counted beside the others or named apart.
+#[test]
+fn prediction_layers() -> Outcome {
+    const NEXT: &[&str] =
+        &["eh_proj", "enorm", "hnorm", "embed_tokens", "shared_head.head", "shared_head.norm", "self_attn.q_a_proj", "mlp.gate"];
+    for name in ["deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe", "hy_v3"] {
+        let Some(source) = check::folder(name) else { continue };
+        let out = changed(&source, |config, tensors| {
+            config.insert("num_nextn_predict_layers".into(), json!(1));
+            let layers = &config["num_hidden_layers"];
+            tensors.extend(NEXT.iter().map(|module| (format!("model.layers.{layers}.{module}.weight"), vector(&[1.0]))));
+        })?;
+        agrees(name, out.path(), out.path()).map_err(|e| format!("{name}: {e}"))?;
+    }
+    for name in ["longcat_flash", "mimo_v2_flash"] {
+        let Some(source) = check::folder(name) else { continue };
+        let out = changed(&source, |_, tensors| {
+            tensors.extend(NEXT.iter().map(|module| (format!("model.mtp.layers.0.{module}.weight"), vector(&[1.0]))));
+        })?;
+        agrees(name, out.path(), out.path()).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// GGUF files may hold queries, keys and values apart where others of the architecture hold them in one matrix.
+#[test]
+fn split_attention_in_gguf() -> Outcome {
+    for name in ["internlm2", "bailing_moe"] {
+        let out = gguf_file(name, |pairs, tensors| {
+            let number = |key: &str| {
+                let of = |(k, v): (&String, &Meta)| {
+                    if k.ends_with(key) { if let Meta::Unsigned(n) = v { Some(*n as usize) } else { None } } else { None }
+                };
+                pairs.iter().find_map(of).unwrap_or(0)
+            };
+            let (heads, keys, head) = (number(".head_count"), number(".head_count_kv"), number(".key_length"));
+            let all: Vec<String> = tensors.keys().filter(|name| name.contains("attn_qkv.")).cloned().collect();
+            for name in all {
+                let Some(all) = tensors.remove(&name) else { continue };
+                let row = all.bytes.len() / all.shape[0];
+                let mut rest = &all.bytes[..];
+                for (part, rows) in [("attn_q.", heads * head), ("attn_k.", keys * head), ("attn_v.", keys * head)] {
+                    let (bytes, after) = rest.split_at(rows * row);
+                    let shape = [&[rows], &all.shape[1..]].concat();
+                    tensors.insert(name.replace("attn_qkv.", part), Raw { ty: all.ty, shape, bytes: bytes.to_vec() });
+                    rest = after;
+                }
+            }
+        })?;
+        agrees(name, &out.path().join("model.gguf"), out.path())?;
+    }
+    Ok(())
+}
+
 /// What differs from Llama by its name alone, with the settings in their older form.
 #[test]
 fn llama_by_other_names() -> Outcome {

@@ -27,7 +27,7 @@ fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
 
 /// Most that a logit may differ, as a share of their standard deviation. Most families differ by some 1e-6; but llama.cpp looks GELU
 /// up in a table of f16, and knows no lower bound of the steps of Nemotron-H.
-const BAR: f64 = 6e-3;
+const BAR: f64 = 8e-3;
 
 /// llama.cpp, with attention in f32, computes `expected` for `ids` from the converted folder, and the most likely tokens are the same.
 fn witnessed(python: &str, family: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
@@ -247,6 +247,65 @@ fn kimi_linear() -> Outcome {
         let bytes = up.bytes.chunks(row).flat_map(|row| [row, row].concat()).collect();
         tensors.insert(name("q_proj"), Raw { ty: up.ty, shape, bytes });
         ["q_a_proj", "q_a_layernorm"].into_iter().for_each(|module| drop(tensors.remove(&name(module))));
+    })
+}
+
+/// llama.cpp has indexers with heads of 64 numbers or a multiple only.
+#[test]
+fn indexers_with_longer_heads() -> Outcome {
+    for name in ["deepseek_v32", "glm_moe_dsa"] {
+        varied(name, |config, tensors| {
+            let head = config["index_head_dim"].as_u64().unwrap_or(0) as usize;
+            config.insert("index_head_dim".into(), (2 * head).into());
+            let doubled = |name: &str| [".wq_b.", ".wk.", ".k_norm."].iter().any(|module| name.contains(&format!("indexer{module}")));
+            tensors.iter_mut().filter(|(name, _)| doubled(name)).for_each(|(_, t)| *t = t.doubled(head));
+        })?;
+    }
+    Ok(())
+}
+
+/// The sizes that llama.cpp has built in for Gemma 3n: 20 layers with keys and values of their own, of which ten have sparse gates and each
+/// fifth sees all, 64 numbers between the matrices of LAuReL, and 256 of an embedding for each layer.
+#[test]
+fn gemma3n_with_its_sizes() -> Outcome {
+    const LAYERS: usize = 22;
+    varied("gemma3n_text", |config, tensors| {
+        let kind = |i: usize| if (i + 1).is_multiple_of(5) { "full_attention" } else { "sliding_attention" };
+        config.insert("layer_types".into(), (0..LAYERS).map(kind).collect());
+        config.insert("activation_sparsity_pattern".into(), (0..LAYERS).map(|i| if i < 10 { 0.95 } else { 0.0 }).collect());
+        config.insert("intermediate_size".into(), vec![128; LAYERS].into());
+        let sizes = [("num_hidden_layers", LAYERS), ("laurel_rank", 64), ("hidden_size_per_layer_input", 256)];
+        config.extend(sizes.map(|(key, n)| (key.into(), n.into())));
+        for i in 2..LAYERS {
+            let (from, to) = (format!("layers.{}.", i % 2), format!("layers.{i}."));
+            let copies: Vec<_> =
+                tensors.iter().filter(|(name, _)| name.contains(&from)).map(|(name, t)| (name.replace(&from, &to), t.clone())).collect();
+            tensors.extend(copies);
+        }
+        let width = config["hidden_size"].as_u64().unwrap_or(0) as usize;
+        let vocabulary = config["vocab_size"].as_u64().unwrap_or(0) as usize;
+        for (name, t) in tensors.iter_mut() {
+            let module = name.trim_end_matches(".weight").rsplit('.').next().unwrap_or_default();
+            // What a layer adds is made small, or 22 of these would make much of what GELU in f16 leaves out.
+            if module.starts_with("post_") || module.ends_with("_coefs") {
+                *t = t.scaled(0.03);
+                continue;
+            }
+            let shape: &[usize] = match module {
+                "linear_left" => &[64, width],
+                "linear_right" => &[width, 64],
+                "embed_tokens_per_layer" => &[vocabulary, 256 * LAYERS],
+                "per_layer_model_projection" => &[256 * LAYERS, width],
+                "per_layer_projection_norm" => &[256],
+                "per_layer_input_gate" => &[256, width],
+                "per_layer_projection" => &[width, 256],
+                _ => continue,
+            };
+            // The numbers that are there, again and again, in a row that is never in step with the matrix.
+            let values = t.values();
+            let (count, by) = (shape.iter().product(), if module == "per_layer_input_gate" { 0.1 } else { 1.0 });
+            *t = Raw::new(shape, &(0..count).map(|i| by * values[(i + i / values.len()) % values.len()]).collect::<Vec<_>>());
+        }
     })
 }
 

@@ -367,8 +367,8 @@ impl Interpreter {
             Op::Transpose(t) => each(t.x, &|x| ops::transpose(x, t.rows, t.columns)),
             Op::Hadamard(h) => each(h.x, &|x| ops::hadamard(x, &h.rotation, h.inverse)),
             Op::Route(r) => {
-                let bias = self.optional(r.bias);
-                return Held::Choices(of(r.logits).iter().map(|l| ops::route(r, l, bias)).collect());
+                let (bias, factors) = (self.optional(r.bias), self.optional(r.factors));
+                return Held::Choices(of(r.logits).iter().map(|l| ops::route(r, l, bias, factors)).collect());
             }
             Op::Experts(e) => {
                 let weights = [self.weight(e.gate), self.weight(e.up), self.weight(e.down)];

@@ -3,7 +3,7 @@
 
 /// Calls the macro `$each` with the names of all fixtures: `name: gguf,` where GGUF has a form of the model, which `convert` writes and
 /// llama.cpp reads; `name: gguf_alone,` where the llama.cpp that is asked does not read this fixture's; `name: hub_only,` where it has none, and `convert`
-/// must say so.
+/// must say so. `NAME_in_gguf` is a `NAME` whose settings GGUF files can say.
 #[macro_export]
 macro_rules! fixtures {
     ($each:ident) => {
@@ -46,8 +46,8 @@ macro_rules! fixtures {
             gemma: gguf,
             gemma2: gguf,
             gemma3_text: gguf,
-            gemma3n_text: hub_only,
-            gemma4_text: hub_only,
+            gemma3n_text: gguf_alone,
+            gemma4_text: gguf,
             vaultgemma: hub_only,
             ernie4_5: gguf,
             helium: hub_only,
@@ -73,7 +73,7 @@ macro_rules! fixtures {
             solar_open: gguf,
             sarvam_moe: hub_only,
             dots1: gguf_alone,
-            hy_v3: hub_only,
+            hy_v3: gguf,
             minimax_m2: gguf,
             ernie4_5_moe: gguf,
             afmoe: hub_only,
@@ -83,11 +83,11 @@ macro_rules! fixtures {
             deepseek_v2: gguf,
             deepseek_v3: gguf,
             glm4_moe_lite: gguf,
-            deepseek_v32: hub_only,
-            glm_moe_dsa: hub_only,
+            deepseek_v32: gguf_alone,
+            glm_moe_dsa: gguf_alone,
             axk1: hub_only,
-            youtu: hub_only,
-            minicpm3: hub_only,
+            youtu: gguf,
+            minicpm3: gguf,
             longcat_flash: hub_only,
             qwen3_5_text: gguf,
             qwen3_5_moe_text: gguf,
@@ -96,7 +96,7 @@ macro_rules! fixtures {
             mamba: gguf,
             falcon_mamba: gguf,
             mamba2: gguf,
-            bamba: hub_only,
+            bamba: gguf,
             jamba: gguf,
             falcon_h1: gguf,
             granitemoehybrid: gguf,
@@ -160,6 +160,17 @@ macro_rules! fixtures {
             m2m_100: hub_only,
             blenderbot: hub_only,
             blenderbot_small: hub_only,
+            afmoe_in_gguf: gguf,
+            exaone4_in_gguf: gguf,
+            gemma4_moe: gguf,
+            gemma4_shared: gguf,
+            llama4_text_in_gguf: gguf,
+            mimo_v2_flash_in_gguf: gguf,
+            ministral3_in_gguf: gguf,
+            olmoe_in_gguf: gguf,
+            qwen2_moe_in_gguf: gguf,
+            qwen4_exp_text_in_gguf: gguf,
+            smollm3_in_gguf: gguf,
         }
     };
 }

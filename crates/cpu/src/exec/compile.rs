@@ -419,12 +419,10 @@ impl Compiler<'_> {
             Op::Transpose(t) => self.row_op(op, inputs, Transpose { rows: t.rows, columns: t.columns }),
             Op::Hadamard(h) => self.row_op(op, inputs, Hadamard { rotation: h.rotation.clone(), inverse: h.inverse, isa }),
             Op::Route(r) => {
-                let bias = self.parts.weights.some_vector(r.bias)?;
-                self.row_op(
-                    op,
-                    inputs,
-                    Route { score: r.score, normalize: r.normalize, bias, groups: r.groups, nothing: r.nothing, scale: r.scale },
-                )
+                let vector = |id| self.parts.weights.some_vector(id);
+                let (bias, factors) = (vector(r.bias)?, vector(r.factors)?);
+                let ops::Route { score, normalize, groups, nothing, scale, .. } = *r;
+                self.row_op(op, inputs, Route { score, normalize, bias, groups, nothing, scale, factors })
             }
             Op::Experts(e) => self.mixture(e),
             Op::Sinusoid(s) => self.row_op(op, inputs, Sinusoid { frequencies: s.frequencies.clone(), offset: s.offset }),

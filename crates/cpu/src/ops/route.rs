@@ -13,6 +13,7 @@ pub(crate) struct Route {
     pub(crate) groups: Option<Groups>,
     pub(crate) nothing: usize,
     pub(crate) scale: f32,
+    pub(crate) factors: Option<Arc<[f32]>>,
 }
 
 /// The experts of a stored row, and their weights.
@@ -56,7 +57,8 @@ impl RowOp for Route {
         out.iter_mut().for_each(|[e, w]| *w = score(*e as usize));
         let sum: f32 = if self.normalize { out.iter().map(|[_, w]| w).sum::<f32>() + onebit_plan::Route::FLOOR } else { 1.0 };
         let experts = logits.len() - self.nothing;
-        out.iter_mut().for_each(|[e, w]| *w = if (*e as usize) < experts { *w / sum * self.scale } else { 0.0 });
+        let factor = |e: usize| self.factors.as_ref().map_or(self.scale, |by| self.scale * by[e]);
+        out.iter_mut().for_each(|[e, w]| *w = if (*e as usize) < experts { *w / sum * factor(*e as usize) } else { 0.0 });
     }
 }
 

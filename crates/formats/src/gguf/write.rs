@@ -93,6 +93,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds an array of u64, which [`pair`](Self::pair) would narrow: llama.cpp wants the numbers of hashes so.
+    pub fn wide(&mut self, key: &str, values: &[u64]) -> Result<()> {
+        self.key(key)?;
+        array(&mut self.pairs, kind::U64, values.iter().map(|v| v.to_le_bytes()));
+        Ok(())
+    }
+
     /// Adds an array of bytes (u8), which [`pair`](Self::pair) would widen: `tokenizer.ggml.precompiled_charsmap` wants them so.
     pub fn bytes(&mut self, key: &str, value: &[u8]) -> Result<()> {
         self.key(key)?;

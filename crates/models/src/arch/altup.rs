@@ -9,14 +9,10 @@ use crate::{
 };
 use onebit_plan::{Binary, Function, Graph, Value};
 
-/// Names, for as many parts as [`MOST`].
+/// Names. GGUF files hold the matrices of all parts in one tensor.
 pub(super) const ALTUP: &[Entry] = &[
-    tensor("altup_proj.1", "model.altup_projections.0"),
-    tensor("altup_proj.2", "model.altup_projections.1"),
-    tensor("altup_proj.3", "model.altup_projections.2"),
-    tensor("altup_unembd_proj.1", "model.altup_unembed_projections.0"),
-    tensor("altup_unembd_proj.2", "model.altup_unembed_projections.1"),
-    tensor("altup_unembd_proj.3", "model.altup_unembed_projections.2"),
+    tensor("altup_proj", "model.altup_projections.{e}"),
+    tensor("altup_unembd_proj", "model.altup_unembed_projections.{e}"),
     tensor("blk.{}.altup_router", "model.layers.{}.altup.modality_router"),
     tensor("blk.{}.altup_router_norm", "model.layers.{}.altup.router_norm"),
     tensor("blk.{}.altup_predict_coef", "model.layers.{}.altup.prediction_coefs"),
@@ -42,37 +38,45 @@ pub(super) struct AltUp {
 
 impl AltUp {
     pub(super) fn read(s: &Settings<'_>, c: Decoder) -> Result<Self> {
-        const PARTS: &str = "altup_num_inputs";
-        const ACTIVE: &str = "altup_active_idx";
-        let parts = s.size(PARTS, "")?;
+        const PARTS: (&str, &str) = ("altup_num_inputs", "altup.num_inputs");
+        const ACTIVE: (&str, &str) = ("altup_active_idx", "altup.active_idx");
+        let parts = s.size_or(PARTS.0, PARTS.1, 4)?;
         if !(2..=MOST).contains(&parts) {
-            return Err(s.wrong(PARTS, "", format!("is {parts}; from 2 to {MOST} are known here")));
+            return Err(s.wrong(PARTS.0, PARTS.1, format!("is {parts}; from 2 to {MOST} are known here")));
         }
-        let active = s.count_or(ACTIVE, "", 0)?;
+        let active = s.count_or(ACTIVE.0, ACTIVE.1, 0)?;
         if active >= parts {
-            return Err(s.wrong(ACTIVE, "", format!("is {active}, but there are {parts} parts")));
+            return Err(s.wrong(ACTIVE.0, ACTIVE.1, format!("is {active}, but there are {parts} parts")));
         }
-        Ok(Self { parts, active, scaled: s.bool_or("altup_correct_scale", "", true)?, c })
+        let scaled = s.implied("altup_correct_scale", true)?;
+        s.hf_only(!scaled, "it does not scale what its layers compute before it gates an embedding");
+        Ok(Self { parts, active, scaled, c })
+    }
+
+    /// Whether there are as many parts as published models have, of which layers compute the first.
+    pub(super) fn is_usual(&self) -> bool {
+        (self.parts, self.active) == (4, 0)
     }
 
     /// The stream of an embedding: itself, and its products with matrices, brought to its size.
     pub(super) fn start(&self, g: &mut Graph<'_>, x: Value) -> Value {
         let size = self.size(g, x);
-        (1..self.parts).fold(x, |all, i| {
-            let y = g.linear(x, &format!("altup_proj.{i}"), self.c.width);
-            let y = self.sized(g, y, size);
-            g.concat(all, y, 1)
-        })
+        let y = g.repeat(x, 1, self.parts - 1);
+        let y = g.head_linear(y, "altup_proj", self.parts - 1, self.c.width, false);
+        let y = self.sized(g, y, size);
+        g.concat(x, y, 1)
     }
 
     /// The mean of the first part and the others' products with matrices, brought to its size.
     pub(super) fn end(&self, g: &mut Graph<'_>, streams: Value) -> Value {
         let first = self.part(g, streams, 0);
         let size = self.size(g, first);
-        let sum = (1..self.parts).fold(first, |sum, i| {
-            let x = self.part(g, streams, i);
-            let y = g.linear(x, &format!("altup_unembd_proj.{i}"), self.c.width);
-            let y = self.sized(g, y, size);
+        let others = self.parts - 1;
+        let y = g.slice(streams, 1, self.c.width, others * self.c.width);
+        let y = g.head_linear(y, "altup_unembd_proj", others, self.c.width, false);
+        let y = self.sized(g, y, size);
+        let sum = (0..others).fold(first, |sum, i| {
+            let y = self.part(g, y, i);
             g.add(sum, y)
         });
         g.scale(sum, 1.0 / self.parts as f32)
@@ -149,7 +153,7 @@ impl AltUp {
         g.apply(mean, Function::SignedSqrt)
     }
 
-    /// A row brought to the size `size`.
+    /// Parts brought to the size `size`.
     fn sized(&self, g: &mut Graph<'_>, x: Value, size: Value) -> Value {
         let x = g.plain_norm(x, self.c.width, TINY);
         g.mul(x, size)

@@ -15,6 +15,7 @@ use crate::{
     names::{Entry, tensor},
     settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Graph, RopeStyle, Score, Value};
 
 /// V2 comes first, so that it reads the GGUF files of both: those say what its own do not.
@@ -28,7 +29,9 @@ pub(crate) static DEEPSEEK_V2: Arch = Arch {
         if !s.is_gguf() && s.bool_or("norm_topk_prob", "", false)? {
             return Err(s.wrong("norm_topk_prob", "", "is true, which implementations of the architecture disagree about"));
         }
-        plan(s, g, Some(&implied), false)
+        // Youtu-LLM, which has no mixtures, is one of them in GGUF files.
+        let mixture = if s.is_gguf() && s.count_or("", "expert_count", 0)? == 0 { None } else { Some(&implied) };
+        plan(s, g, mixture, false)
     },
 };
 
@@ -47,17 +50,18 @@ pub(crate) static AXK1: Arch = Arch {
 };
 
 pub(crate) static YOUTU: Arch =
-    Arch { hf: &["youtu"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, LATENT, FFN], ignored: &[], plan: |s, g| plan(s, g, None, false) };
+    Arch { hf: &["youtu"], tensors: &[TRUNK, PRE_NORMS, LATENT, FFN], plan: |s, g| plan(s, g, None, false), ..DEEPSEEK_V2 };
 
 pub(crate) static DEEPSEEK_V32: Arch = Arch {
     hf: &["deepseek_v32"],
-    gguf: &[],
+    gguf: &["deepseek32"],
     tensors: &[TRUNK, PRE_NORMS, LATENT, INDEXER, FFN, EXPERTS, CORRECTION, SHARED_EXPERTS],
     ignored: &[],
     plan: |s, g| sparse_plan(s, g, RopeStyle::Halves),
 };
 
-pub(crate) static GLM_MOE_DSA: Arch = Arch { hf: &["glm_moe_dsa"], plan: |s, g| sparse_plan(s, g, RopeStyle::Pairs), ..DEEPSEEK_V32 };
+pub(crate) static GLM_MOE_DSA: Arch =
+    Arch { hf: &["glm_moe_dsa"], gguf: &["glm-dsa"], plan: |s, g| sparse_plan(s, g, RopeStyle::Pairs), ..DEEPSEEK_V32 };
 
 pub(crate) static MISTRAL4: Arch = Arch {
     hf: &["mistral4"],
@@ -75,12 +79,21 @@ fn style(s: &Settings<'_>) -> Result<RopeStyle> {
     Ok(if pairs { RopeStyle::Pairs } else { RopeStyle::Halves })
 }
 
+/// The width of feed-forward layers where no layer has a mixture. llama.cpp wants to know of mixtures all the same.
+fn dense(s: &Settings<'_>, c: &Decoder) -> Result<usize> {
+    let inner = s.size("intermediate_size", "feed_forward_length")?;
+    for (key, n) in [("leading_dense_block_count", c.layers), ("expert_feed_forward_length", inner), ("expert_shared_count", 0)] {
+        s.note(key, Meta::Unsigned(n as u64));
+    }
+    Ok(inner)
+}
+
 /// `mixture` is what the family's mixtures are, `normed` whether what they make is normalised.
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: bool) -> Result<Value> {
     let c = Decoder::read(s)?;
     let latent = Latent::read(s, style(s)?, c.eps)?.growing(growth(s)?);
     let mixture = mixture.map(|implied| Mixture::read(s, c.layers, implied)).transpose()?;
-    let inner = if mixture.is_some() { 0 } else { s.size("intermediate_size", "feed_forward_length")? };
+    let inner = if mixture.is_some() { 0 } else { dense(s, &c)? };
     let act = s.activation("silu")?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| latent.build(g, x, ""));
@@ -96,10 +109,16 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: 
 
 /// Which layers have an indexer of their own; the others use the choice of the layer before.
 fn choosing(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
+    const TYPES: (&str, &str) = ("indexer_types", "attention.indexer.types");
     s.kinds("layer_types", layers, &[("indexed_attention", ())])?;
-    let choosing: Vec<bool> = match s.kinds("indexer_types", layers, &[("full", true), ("shared", false)])? {
-        Some(choosing) => choosing,
-        None => match s.json("index_topk_pattern").and_then(|v| v.as_str()) {
+    let choosing: Vec<bool> = match (s.integers(TYPES.1), s.kinds(TYPES.0, layers, &[("full", true), ("shared", false)])?) {
+        (Some(list), _) if list.len() < layers => {
+            return Err(s.wrong("", TYPES.1, format!("has {} entries for {layers} layers", list.len())));
+        }
+        (Some(list), _) => list.iter().take(layers).map(|n| *n != 0).collect(),
+        (None, _) if s.is_gguf() => vec![true; layers],
+        (None, Some(choosing)) => choosing,
+        (None, None) => match s.json("index_topk_pattern").and_then(|v| v.as_str()) {
             Some(letters) => letters.chars().map(|letter| letter == 'F').chain(std::iter::repeat(true)).take(layers).collect(),
             None => {
                 let (every, offset) = (s.count_or("index_topk_freq", "", 1)?.max(1), s.count_or("index_skip_topk_offset", "", 2)?);
@@ -107,8 +126,12 @@ fn choosing(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
             }
         },
     };
+    if choosing.contains(&false) {
+        s.hf_only(s.gguf_name == "deepseek32", "some of its layers have no indexer, where all have one in GGUF files of `deepseek32`");
+        s.note(TYPES.1, Meta::Integers(choosing.iter().map(|own| i64::from(*own)).collect()));
+    }
     match choosing.first() {
-        Some(false) => Err(s.wrong("indexer_types", "", "lets the first layer use the choice of a layer before")),
+        Some(false) => Err(s.wrong(TYPES.0, TYPES.1, "lets the first layer use the choice of a layer before")),
         _ => Ok(choosing),
     }
 }

@@ -9,18 +9,21 @@ use super::{
     Arch,
     altup::{ALTUP, AltUp},
     blocks::*,
-    gemma4::{IGNORED, NORMS, PER_LAYER, PerLayer, attention_layers, masks},
+    gemma4::{IGNORED, NORMS, PER_LAYER, PerLayer, inner_widths, logit_softcap},
+    gemma4_attention::{Kind, attention_layers, masks},
 };
 use crate::{
     Result,
     names::{Entry, tensor},
+    rope::RopeKeys,
     settings::Settings,
 };
-use onebit_plan::{Function, Graph, Value};
+use onebit_formats::Meta;
+use onebit_plan::{Function, Graph, Mask, Value};
 
 pub(crate) static GEMMA3N: Arch = Arch {
     hf: &["gemma3n_text", "gemma3n"],
-    gguf: &[],
+    gguf: &["gemma3n"],
     tensors: &[TRUNK, NORMS, PER_LAYER, ALTUP, LAUREL, ATTENTION, QK_NORMS, FFN],
     ignored: IGNORED,
     plan,
@@ -34,15 +37,19 @@ const LAUREL: &[Entry] = &[
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;
-    let logit_softcap = s.optional_positive("final_logit_softcapping", "")?.map(|cap| cap as f32);
+    let logit_softcap = logit_softcap(s)?;
+    s.unread_by_llama_cpp(logit_softcap != Some(30.0), "its logits are not bounded by 30");
     let c = Decoder { embed_scale: (c.width as f32).sqrt(), logit_softcap, ..c };
     let heads = Heads::read(s, c.width)?;
-    let attention = attention_layers(s, masks(s, c.layers, 5)?.into_iter().map(|mask| (mask, heads, false)).collect())?;
+    let masks = masks(s, c.layers, 5)?;
+    let kinds: Vec<Kind> = masks.iter().map(|mask| Kind { mask: *mask, heads, values_are_keys: false }).collect();
+    let attention = attention_layers(s, &kinds, RopeKeys::SLIDING, c.layers.saturating_sub(built_in::LAYERS_WITH_KEYS))?;
     let act = s.activation("gelu_pytorch_tanh")?;
-    let feed_forward = FeedForward { inner: inner_widths(s, c.layers)?, sparsity: sparsity(s, c.layers)?, act };
-    let rank = s.size("laurel_rank", "")?;
+    let feed_forward = FeedForward { inner: inner_widths(s, &vec![false; c.layers])?, sparsity: sparsity(s, c.layers)?, act };
+    let rank = laurel_rank(s)?;
     let altup = AltUp::read(s, c)?;
     let per_layer = PerLayer::read(s, act)?;
+    built_in::compare(s, &masks, rank, &altup, &per_layer, &feed_forward.sparsity)?;
     let x = g.embed("token_embd", c.width, c.embed_scale);
     let extra = per_layer.embed(g, x, &c);
     let streams = altup.start(g, x);
@@ -121,29 +128,72 @@ fn mean(g: &mut Graph<'_>, x: Value, by: f32) -> Value {
     g.scale(sum, by / width as f32)
 }
 
-/// Widths of the feed-forward layers: one for all, or a list.
-fn inner_widths(s: &Settings<'_>, layers: usize) -> Result<Vec<usize>> {
-    const KEY: &str = "intermediate_size";
-    if !s.json(KEY).is_some_and(|v| v.is_array()) {
-        return Ok(vec![s.size(KEY, "")?; layers]);
-    }
-    let one = |n: &serde_json::Value| n.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| (1..=1 << 20).contains(n));
-    let list = s.per_layer(KEY, layers)?.unwrap_or_default();
-    list.into_iter().map(|n| one(n).ok_or_else(|| s.wrong(KEY, "", format!("has {n}; from 1 to {} are allowed", 1 << 20)))).collect()
-}
-
 /// By layer, how many standard deviations leave the part of a normal distribution below them that should be zero.
 fn sparsity(s: &Settings<'_>, layers: usize) -> Result<Vec<Option<f32>>> {
-    const KEY: &str = "activation_sparsity_pattern";
-    let Some(parts) = s.per_layer(KEY, layers)? else {
-        return Ok((0..layers).map(|i| (layers > 10 && i < 10).then(|| deviations(0.95))).collect());
+    const KEYS: (&str, &str) = ("activation_sparsity_pattern", "activation_sparsity_scale");
+    let usual = || (0..layers).map(|i| (layers > 10 && i < built_in::SPARSE_LAYERS).then(|| deviations(0.95))).collect();
+    let stated: Vec<Option<f32>> = match (s.gguf_value(KEYS.1), s.per_layer(KEYS.0, layers)?) {
+        (Some(Meta::Floats(list)), _) if list.len() >= layers && !list.iter().any(|x| x.is_nan() || *x == f32::INFINITY) => {
+            list.iter().take(layers).map(|x| Some(*x).filter(|x| x.is_finite())).collect()
+        }
+        (Some(_), _) => return Err(s.wrong("", KEYS.1, format!("should be a number for each of {layers} layers"))),
+        (None, None) => usual(),
+        (None, Some(parts)) => {
+            let one = |part: &serde_json::Value| match part.as_f64() {
+                Some(part) if part <= 0.0 => Ok(None),
+                Some(part) if part < 1.0 => Ok(Some(deviations(part))),
+                _ => Err(s.wrong(KEYS.0, "", format!("has {part}; numbers below 1 are allowed"))),
+            };
+            parts.into_iter().map(one).collect::<Result<_>>()?
+        }
     };
-    let one = |part: &serde_json::Value| match part.as_f64() {
-        Some(part) if part <= 0.0 => Ok(None),
-        Some(part) if part < 1.0 => Ok(Some(deviations(part))),
-        _ => Err(s.wrong(KEY, "", format!("has {part}; numbers below 1 are allowed"))),
-    };
-    parts.into_iter().map(one).collect()
+    s.note(KEYS.1, Meta::Floats(stated.iter().map(|x| x.unwrap_or(f32::NEG_INFINITY)).collect()));
+    Ok(stated)
+}
+
+/// Numbers between the matrices of a path of low rank, which GGUF files do not state.
+fn laurel_rank(s: &Settings<'_>) -> Result<usize> {
+    match s.is_gguf() {
+        true => Ok(s.checkpoint.tensor("blk.0.laurel_l.weight").map_or(built_in::LAUREL_RANK, |t| t.rows())),
+        false => s.size("laurel_rank", ""),
+    }
+}
+
+/// What llama.cpp does not read, but has built in.
+mod built_in {
+    use super::{AltUp, Mask, PerLayer, Result, Settings, deviations};
+
+    /// Layers with keys and values of their own.
+    pub(super) const LAYERS_WITH_KEYS: usize = 20;
+    /// Layers at the start whose gates are mostly zero.
+    pub(super) const SPARSE_LAYERS: usize = 10;
+    pub(super) const LAUREL_RANK: usize = 64;
+    const PERIOD: usize = 5;
+    const PER_LAYER_WIDTH: usize = 256;
+
+    /// Says where the model has something else.
+    pub(super) fn compare(
+        s: &Settings<'_>,
+        masks: &[Mask],
+        rank: usize,
+        altup: &AltUp,
+        per_layer: &PerLayer,
+        sparsity: &[Option<f32>],
+    ) -> Result<()> {
+        let layers = masks.len();
+        let shared = s.count_or("num_kv_shared_layers", "", 0)?;
+        let sparse = |i: usize| (i < SPARSE_LAYERS).then(|| deviations(0.95));
+        s.unread_by_llama_cpp(layers.saturating_sub(shared) != LAYERS_WITH_KEYS, "it has not 20 layers with keys and values of their own");
+        s.unread_by_llama_cpp(
+            (0..layers).any(|i| (masks[i] == Mask::Causal) != ((i + 1) % PERIOD == 0)),
+            "not each fifth of its layers sees all",
+        );
+        s.unread_by_llama_cpp((0..layers).any(|i| sparsity[i] != sparse(i)), "its layers with sparse gates are not the first ten");
+        s.unread_by_llama_cpp(rank != LAUREL_RANK, "the rank of its LAuReL paths is not 64");
+        s.unread_by_llama_cpp(per_layer.width != PER_LAYER_WIDTH, "its embeddings of each layer have not 256 numbers");
+        s.unread_by_llama_cpp(!altup.is_usual(), "its stream has not four parts of which layers compute the first");
+        Ok(())
+    }
 }
 
 /// The number below which a standard normal variable lies with probability `p`, between 0 and 1.

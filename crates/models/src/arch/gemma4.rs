@@ -1,22 +1,22 @@
 //! Gemma 4 (Google DeepMind 2026): Gemma 3 with values that are normalised too, heads of another size in the layers that see all, a small
-//! embedding of each token for each layer, and last layers that look at the keys and values of earlier ones. Reference:
-//! transformers' `models/gemma4`.
+//! embedding of each token for each layer, last layers that look at the keys and values of earlier ones, and, in some models, experts
+//! beside the feed-forward layer. Reference: transformers' `models/gemma4`.
 //!
 //! Of checkpoints that also see or hear, the text model runs.
 
-use super::{Arch, blocks::*};
+use super::{Arch, blocks::*, gemma4_attention::layers};
 use crate::{
     Result,
-    names::{Entry, tensor},
-    rope::{RopeKeys, Rotary},
+    names::{Entry, Order, tensor},
     settings::Settings,
 };
-use onebit_plan::{AttentionSpec, Binary, Function, Graph, Mask, Rope, StateId, Value};
+use onebit_formats::Meta;
+use onebit_plan::{Binary, ExpertsSpec, Function, Graph, Route, Score, StateId, Value};
 
 pub(crate) static GEMMA4: Arch = Arch {
     hf: &["gemma4_text", "gemma4"],
-    gguf: &[],
-    tensors: &[TRUNK, NORMS, PER_LAYER, ATTENTION, QK_NORMS, FFN],
+    gguf: &["gemma4"],
+    tensors: &[TRUNK, NORMS, PER_LAYER, ATTENTION, QK_NORMS, FFN, GEMMA4_EXPERTS],
     ignored: IGNORED,
     plan,
 };
@@ -30,6 +30,9 @@ pub(super) const IGNORED: &[&str] = &[
     "*.self_attn.k_proj.weight",
     "*.self_attn.v_proj.weight",
     "*.self_attn.k_norm.weight",
+    "blk.*.attn_k.weight",
+    "blk.*.attn_v.weight",
+    "blk.*.attn_k_norm.weight",
     // Of Gemma 3n, where its settings do without.
     "*.altup.correct_output_scale",
 ];
@@ -39,11 +42,11 @@ pub(super) const NORMS: &[Entry] = &[
     tensor("blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"),
     tensor("blk.{}.ffn_norm", "model.layers.{}.pre_feedforward_layernorm"),
     tensor("blk.{}.post_ffw_norm", "model.layers.{}.post_feedforward_layernorm"),
-    tensor("blk.{}.layer_output_scale", "model.layers.{}.layer_scalar"),
+    tensor("blk.{}.layer_output_scale.weight", "model.layers.{}.layer_scalar"),
 ];
 
 pub(super) const PER_LAYER: &[Entry] = &[
-    tensor("per_layer_token_embd", "model.embed_tokens_per_layer"),
+    tensor("per_layer_token_embd", "model.embed_tokens_per_layer").ordered(for_each_token),
     tensor("per_layer_model_proj", "model.per_layer_model_projection"),
     tensor("per_layer_proj_norm", "model.per_layer_projection_norm"),
     tensor("blk.{}.inp_gate", "model.layers.{}.per_layer_input_gate"),
@@ -51,29 +54,43 @@ pub(super) const PER_LAYER: &[Entry] = &[
     tensor("blk.{}.post_norm", "model.layers.{}.post_per_layer_input_norm"),
 ];
 
+const GATE_UP: (&str, &str) = ("blk.{}.ffn_gate_up_exps.weight", "model.layers.{}.experts.gate_up_proj");
+const GEMMA4_EXPERTS: &[Entry] = &[
+    tensor("blk.{}.ffn_gate_inp", "model.layers.{}.router.proj"),
+    tensor("blk.{}.ffn_gate_inp.scale", "model.layers.{}.router.scale"),
+    tensor("blk.{}.ffn_down_exps.scale", "model.layers.{}.router.per_expert_scale"),
+    tensor("blk.{}.ffn_gate_exps", "model.layers.{}.experts.{e}.gate_proj").or_fused(GATE_UP.0, GATE_UP.1, 0, 2),
+    tensor("blk.{}.ffn_up_exps", "model.layers.{}.experts.{e}.up_proj").or_fused(GATE_UP.0, GATE_UP.1, 1, 2),
+    tensor("blk.{}.ffn_down_exps", "model.layers.{}.experts.{e}.down_proj").or_fused("", "model.layers.{}.experts.down_proj", 0, 1),
+    tensor("blk.{}.pre_ffw_norm_2", "model.layers.{}.pre_feedforward_layernorm_2"),
+    tensor("blk.{}.post_ffw_norm_1", "model.layers.{}.post_feedforward_layernorm_1"),
+    tensor("blk.{}.post_ffw_norm_2", "model.layers.{}.post_feedforward_layernorm_2"),
+];
+
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;
-    let logit_softcap = s.optional_positive("final_logit_softcapping", "")?.map(|cap| cap as f32);
+    let logit_softcap = logit_softcap(s)?;
     let c = Decoder { embed_scale: (c.width as f32).sqrt(), logit_softcap, ..c };
     refuse(s)?;
     let layers = layers(s, &c)?;
     let act = s.activation("gelu_pytorch_tanh")?;
-    let inner = s.size("intermediate_size", "")?;
-    let wide = s.bool_or("use_double_wide_mlp", "", false)?;
+    let shares: Vec<bool> = layers.iter().map(|layer| layer.shares.is_some()).collect();
+    let inner = inner_widths(s, &shares)?;
+    let experts = Experts::read(s, act)?;
     let per_layer = PerLayer::read(s, act)?;
     let x = g.embed("token_embd", c.width, c.embed_scale);
     let extra = per_layer.embed(g, x, &c);
     let mut caches: Vec<StateId> = vec![];
     let x = g.layers(c.layers, x, |g, i, x| {
-        let layer = &layers[i];
         let x = c.residual(g, x, "attn_norm", |g, x| {
-            let y = layer.attention(g, x, &mut caches, c.eps);
+            let y = layers[i].attention(g, x, &mut caches, c.eps);
             c.norm(g, y, "post_attention_norm")
         });
-        let x = c.residual(g, x, "ffn_norm", |g, x| {
-            let y = g.gated_ffn(x, if wide && layer.shares.is_some() { 2 * inner } else { inner }, act);
-            c.norm(g, y, "post_ffw_norm")
-        });
+        let y = c.norm(g, x, "ffn_norm");
+        let y = g.gated_ffn(y, inner[i], act);
+        let y = experts.as_ref().map_or(y, |experts| experts.beside(g, x, y, &c));
+        let y = c.norm(g, y, "post_ffw_norm");
+        let x = g.add(x, y);
         let x = match extra {
             Some(extra) => {
                 let y = per_layer.part(g, i, x, extra, &c);
@@ -81,7 +98,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
             }
             None => x,
         };
-        g.with_short_weight(x, Binary::Mul, "layer_output_scale", 1)
+        g.with_short_weight(x, Binary::Mul, "layer_output_scale.weight", 1)
     });
     let x = g.select(x);
     let x = c.norm(g, x, c.output_norm);
@@ -90,9 +107,6 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
 
 /// Refuses what is not known here.
 fn refuse(s: &Settings<'_>) -> Result<()> {
-    if s.bool_or("enable_moe_block", "", false)? {
-        return Err(s.wrong("enable_moe_block", "", "is true; layers with experts are not known here"));
-    }
     match s.text_or("use_bidirectional_attention", "", "vision")?.as_str() {
         // Text is seen one way; what sees says how images are.
         "vision" => Ok(()),
@@ -100,19 +114,91 @@ fn refuse(s: &Settings<'_>) -> Result<()> {
     }
 }
 
+/// The bound on the logits. llama.cpp takes one of 30 where it is not told that there is none.
+pub(super) fn logit_softcap(s: &Settings<'_>) -> Result<Option<f32>> {
+    const KEY: &str = "final_logit_softcapping";
+    let cap = s.optional_float(KEY, KEY)?.unwrap_or(0.0);
+    if cap < 0.0 {
+        return Err(s.wrong(KEY, KEY, format!("is {cap}, but should be positive")));
+    }
+    s.note(KEY, Meta::Float(cap));
+    Ok(Some(cap as f32).filter(|cap| *cap > 0.0))
+}
+
+/// Widths of the feed-forward layers: one for all, or a list; layers that look at the keys and values of others may have twice the width.
+pub(super) fn inner_widths(s: &Settings<'_>, shares: &[bool]) -> Result<Vec<usize>> {
+    const KEYS: (&str, &str) = ("intermediate_size", "feed_forward_length");
+    let wide = s.implied("use_double_wide_mlp", false)?;
+    let stated = s.sizes(KEYS.0, KEYS.1, shares.len())?;
+    let widths: Vec<usize> = stated.iter().zip(shares).map(|(n, shares)| if wide && *shares { 2 * n } else { *n }).collect();
+    s.note_sizes(KEYS.1, &widths);
+    Ok(widths)
+}
+
+/// A mixture of experts beside the feed-forward layer, whose router sees the stream before any norm of the layer.
+struct Experts {
+    spec: ExpertsSpec,
+    top_k: usize,
+}
+
+impl Experts {
+    fn read(s: &Settings<'_>, act: Function) -> Result<Option<Self>> {
+        let there = match s.is_gguf() {
+            true => s.count_or("", "expert_count", 0)? > 0,
+            false => s.bool_or("enable_moe_block", "", false)?,
+        };
+        if !there {
+            return Ok(None);
+        }
+        const TOP_K: (&str, &str) = ("top_k_experts|num_experts_per_tok", "expert_used_count");
+        let experts = s.size_to("num_experts", "expert_count", 1 << 14)?;
+        let inner = s.size("moe_intermediate_size|expert_intermediate_size", "expert_feed_forward_length")?;
+        let top_k = s.size(TOP_K.0, TOP_K.1)?;
+        if top_k > experts {
+            return Err(s.wrong(TOP_K.0, TOP_K.1, format!("is {top_k}, but there are {experts} experts")));
+        }
+        Ok(Some(Self { spec: ExpertsSpec::new(experts, inner, act), top_k }))
+    }
+
+    /// `y`, which the feed-forward layer makes of the stream `x`, and what the experts make of it, each normalised.
+    fn beside(&self, g: &mut Graph<'_>, x: Value, y: Value, c: &Decoder) -> Value {
+        let y = c.norm(g, y, "post_ffw_norm_1");
+        let seen = g.plain_norm(x, c.width, c.eps);
+        let seen = g.scale(seen, 1.0 / (c.width as f32).sqrt());
+        let seen = g.with_weight(seen, Binary::Mul, "ffn_gate_inp.scale");
+        let logits = g.linear(seen, "ffn_gate_inp", self.spec.experts);
+        let factors = g.optional_weight("ffn_down_exps.scale", &[self.spec.experts]);
+        let route = g.route(logits, Route { normalize: true, factors, ..Route::new(self.top_k, Score::Softmax) });
+        let z = c.norm(g, x, "pre_ffw_norm_2");
+        let z = g.experts(z, route, &self.spec);
+        let z = c.norm(g, z, "post_ffw_norm_2");
+        g.add(y, z)
+    }
+}
+
 /// An embedding of each token for each layer, which joins the stream at its end, gated by it.
 pub(super) struct PerLayer {
     /// Numbers for each layer; 0 where there is no such embedding.
-    width: usize,
+    pub(super) width: usize,
     /// Rows of the table, where it has not one for each token.
     rows: Option<usize>,
     act: Function,
 }
 
+/// The table's rows in `config.json`, where they are not those of the vocabulary.
+const TABLE_ROWS: &str = "vocab_size_per_layer_input";
+
+/// GGUF files have a row for each token; those that are beyond the table have its first.
+fn for_each_token(s: &Settings<'_>) -> Result<Order> {
+    let vocabulary = s.vocabulary(None)?;
+    let rows = s.optional_size_to(TABLE_ROWS, "", 1 << 24)?.unwrap_or(vocabulary);
+    Ok(Order::Rows((0..vocabulary.max(rows)).map(|i| if i < rows { i } else { 0 }).collect()))
+}
+
 impl PerLayer {
     pub(super) fn read(s: &Settings<'_>, act: Function) -> Result<Self> {
-        let rows = s.optional_size_to("vocab_size_per_layer_input", "", 1 << 24)?;
-        Ok(Self { width: s.count_or("hidden_size_per_layer_input", "", 0)?, rows, act })
+        let rows = if s.is_gguf() { None } else { s.optional_size_to(TABLE_ROWS, "", 1 << 24)? };
+        Ok(Self { width: s.count_or("hidden_size_per_layer_input", "embedding_length_per_layer_input", 0)?, rows, act })
     }
 
     /// For all layers: a table's row, and what a matrix makes of the token's embedding `x`, in equal parts.
@@ -138,112 +224,4 @@ impl PerLayer {
         let y = g.linear(y, "proj", c.width);
         c.norm(g, y, "post_norm")
     }
-}
-
-/// An attention layer.
-pub(super) struct Layer {
-    pub(super) heads: Heads,
-    pub(super) mask: Mask,
-    pub(super) rope: Rope,
-    /// Whether values are keys before norm and rotation.
-    pub(super) values_are_keys: bool,
-    /// The layer whose keys and values it looks at, where it has none.
-    pub(super) shares: Option<usize>,
-}
-
-impl Layer {
-    /// The output. `caches` are those of the layers before; that of this layer is added.
-    pub(super) fn attention(&self, g: &mut Graph<'_>, x: Value, caches: &mut Vec<StateId>, eps: f32) -> Value {
-        let cache = self.shares.and_then(|of| caches.get(of).copied());
-        let Heads { heads, kv_heads, head, .. } = self.heads;
-        let prepare = |g: &mut Graph<'_>, x, norm: &str| {
-            let x = g.head_norm(x, norm, head, eps);
-            g.rope(x, head, &self.rope)
-        };
-        let q = g.linear(x, "attn_q", heads * head);
-        let q = prepare(g, q, "attn_q_norm");
-        let spec = AttentionSpec { scale: 1.0, mask: self.mask, ..AttentionSpec::causal(heads, kv_heads, head) };
-        let (kv, cache) = match cache {
-            Some(cache) => (None, cache),
-            None => {
-                let k = g.linear(x, "attn_k", kv_heads * head);
-                let v = if self.values_are_keys { k } else { g.linear(x, "attn_v", kv_heads * head) };
-                let v = g.plain_norm(v, head, eps);
-                (Some([prepare(g, k, "attn_k_norm"), v]), g.kv_cache(&spec))
-            }
-        };
-        caches.push(cache);
-        let y = g.attention_in(cache, q, kv, &spec);
-        g.linear(y, "attn_output", g.width(x))
-    }
-}
-
-/// The attention layers: those with a window, and those that see all, whose heads may have another size.
-fn layers(s: &Settings<'_>, c: &Decoder) -> Result<Vec<Layer>> {
-    let usual = Heads::read(s, c.width)?;
-    let mut masks = masks(s, c.layers, 6)?;
-    // The last one sees all, whatever the list says.
-    if let Some(last) = masks.last_mut() {
-        *last = Mask::Causal;
-    }
-    let same = s.bool_or("attention_k_eq_v", "", false)?;
-    let kinds = masks.iter().enumerate().map(|(i, mask)| {
-        let full = *mask == Mask::Causal;
-        Ok((*mask, heads(s, i, full, same, usual)?, same && full))
-    });
-    attention_layers(s, kinds.collect::<Result<Vec<_>>>()?)
-}
-
-/// Attention layers of what they see, their heads, and whether their values are their keys. The last ones look at the keys and values of
-/// the last one before them that sees the same.
-pub(super) fn attention_layers(s: &Settings<'_>, kinds: Vec<(Mask, Heads, bool)>) -> Result<Vec<Layer>> {
-    const SHARED: &str = "num_kv_shared_layers";
-    let shared = s.count_or(SHARED, "", 0)?;
-    let own = &kinds[..kinds.len().saturating_sub(shared)];
-    let one = |(i, (mask, heads, values_are_keys)): (usize, &(Mask, Heads, bool))| {
-        let full = *mask == Mask::Causal;
-        let (keys, base) = if full { (RopeKeys::FULL, 1e6) } else { (RopeKeys::SLIDING, 1e4) };
-        let rope = s.rotary(heads.head, Rotary { keys, base, ..Rotary::HALVES })?;
-        let shares = own.iter().rposition(|(m, h, _)| m == mask && (h.head, h.kv_heads) == (heads.head, heads.kv_heads));
-        if i >= own.len() && shares.is_none() {
-            return Err(s.wrong(
-                SHARED,
-                "",
-                format!("is {shared}, but layer {i} finds no layer before them with keys and values like its own"),
-            ));
-        }
-        Ok(Layer { heads: *heads, mask: *mask, rope, values_are_keys: *values_are_keys, shares: shares.filter(|_| i >= own.len()) })
-    };
-    kinds.iter().enumerate().map(one).collect()
-}
-
-/// What each layer sees: all but every `period`th have a window where no list tells.
-pub(super) fn masks(s: &Settings<'_>, layers: usize, period: usize) -> Result<Vec<Mask>> {
-    let Some(window) = s.window()? else { return Err(s.wrong("sliding_window", "", "is missing")) };
-    let windowed = Mask::Window(window);
-    let usual = || (0..layers).map(|i| if (i + 1) % period == 0 { Mask::Causal } else { windowed }).collect();
-    Ok(listed_masks(s, layers, windowed)?.unwrap_or_else(usual))
-}
-
-/// The heads of layer `i`, of which `per_layer_config` may tell, or, of layers that see all, settings of their own.
-fn heads(s: &Settings<'_>, i: usize, full: bool, same: bool, usual: Heads) -> Result<Heads> {
-    const KEY: &str = "per_layer_config";
-    let (mut head, mut kv_heads) = (usual.head, usual.kv_heads);
-    if let Some(all) = s.json(KEY) {
-        for (name, _) in all.get(i.to_string()).and_then(|own| own.as_object()).into_iter().flatten() {
-            let path = format!("{KEY}.{i}.{name}");
-            match name.as_str() {
-                "head_dim" => head = s.size(&path, "")?,
-                "num_key_value_heads" => kv_heads = s.size(&path, "")?,
-                _ => return Err(s.wrong(&path, "", "is not known; known are head_dim and num_key_value_heads")),
-            }
-        }
-    } else if full {
-        head = s.size("global_head_dim", "")?;
-        kv_heads = s.optional_size("num_global_key_value_heads", "")?.filter(|_| same).unwrap_or(kv_heads);
-    }
-    if !usual.heads.is_multiple_of(kv_heads) {
-        return Err(s.wrong(KEY, "", format!("has {kv_heads} key/value heads, which do not divide {} heads", usual.heads)));
-    }
-    Ok(Heads { head, kv_heads, ..usual })
 }

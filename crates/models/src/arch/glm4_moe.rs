@@ -62,7 +62,7 @@ pub(crate) static DOTS1: Arch = Arch {
 
 pub(crate) static HY_V3: Arch = Arch {
     hf: &["hy_v3"],
-    gguf: &[],
+    gguf: &["hy_v3"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, HUNYUAN, EXPERTS],
     ignored: &[],
     plan: |s, g| {
@@ -132,7 +132,7 @@ pub(super) const SARVAM: &[Entry] = &[
 
 const HUNYUAN: &[Entry] = &[
     tensor("blk.{}.ffn_gate_inp", "model.layers.{}.mlp.router.gate"),
-    tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.expert_bias"),
+    tensor("blk.{}.exp_probs_b.bias", "model.layers.{}.mlp.expert_bias").bare(),
     tensor("blk.{}.ffn_gate_shexp", "model.layers.{}.mlp.shared_mlp.gate_proj"),
     tensor("blk.{}.ffn_up_shexp", "model.layers.{}.mlp.shared_mlp.up_proj"),
     tensor("blk.{}.ffn_down_shexp", "model.layers.{}.mlp.shared_mlp.down_proj"),

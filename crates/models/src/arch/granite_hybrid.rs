@@ -43,7 +43,9 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     s.note("rope.scaling.finetuned", Meta::Bool(turned));
     let rope = s.rope(heads.head, RopeStyle::Pairs)?;
     let act = s.activation("silu")?;
-    let moe = match s.count_or("num_local_experts", "expert_count", 8)? {
+    // GGUF files without mixtures do not count experts.
+    let mixes = s.is_gguf() && s.gguf_value("ssm.conv_kernel").is_some();
+    let moe = match s.count_or("num_local_experts", "expert_count", if mixes { 0 } else { 8 })? {
         0 => None,
         _ => Some(Moe::read(s, true, false)?),
     };

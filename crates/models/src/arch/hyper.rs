@@ -18,7 +18,12 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn read(s: &Settings<'_>, width: usize, eps: f32) -> Result<Self> {
-        Ok(Self { count: s.size_to("hc_count", "", 1 << 8)?, width, rank: s.size("hc_lowrank", "")?, eps })
+        Ok(Self {
+            count: s.size_to("hc_count", "hyper_connection.count", 1 << 8)?,
+            width,
+            rank: s.size("hc_lowrank", "hyper_connection.low_rank")?,
+            eps,
+        })
     }
 
     /// Each stream normalised by itself, with weights of its own.

@@ -2,6 +2,7 @@
 //! and a part of the key that turns. The matrices that would make them are applied to the queries and to what the heads mix instead, so
 //! that the cache holds the latent and the part that turns, and all heads share them.
 
+use super::blocks::Decoder;
 use crate::{
     Result,
     names::{Entry, Order, tensor},
@@ -47,6 +48,13 @@ pub(super) const INDEXER: &[Entry] = &[
     tensor("blk.{}.indexer.k_norm", "model.layers.{}.self_attn.indexer.k_norm"),
     tensor("blk.{}.indexer.proj", "model.layers.{}.self_attn.indexer.weights_proj"),
 ];
+
+/// The matrices that make keys and values, of which GGUF files hold both in one.
+pub(super) const WHOLE_LATENT: &[Entry] = &[
+    tensor("blk.{}.attn_k_b.weight", "").of_heads(WHOLE.0, WHOLE.1, false).whole(),
+    tensor("blk.{}.attn_v_b.weight", "").of_heads(WHOLE.0, WHOLE.1, true).whole(),
+];
+const WHOLE: (&str, &str) = ("blk.{}.attn_kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight");
 
 /// What chooses the tokens that a token attends to, the same for all heads (DeepSeek-AI 2025, arXiv:2512.02556).
 #[derive(Clone, Debug)]
@@ -102,7 +110,7 @@ impl Latent {
         let heads = s.size(HEADS.0, HEADS.1)?;
         let rank = s.size("kv_lora_rank", "attention.kv_lora_rank")?;
         let q_rank = s.optional_size("q_lora_rank", "attention.q_lora_rank")?;
-        let [still, turning, value] = if s.is_gguf() { gguf_widths(s)? } else { hf_widths(s, heads)? };
+        let [still, turning, value] = if s.is_gguf() { gguf_widths(s, heads)? } else { hf_widths(s, heads)? };
         // Some state which part of a whole head turns.
         let stated = s.json("rope_parameters.partial_rotary_factor").is_some_and(|part| part.as_f64() != Some(1.0));
         let rope = s.rotary(turning, Rotary { hf: style, whole_head: stated.then_some(still + turning), ..Rotary::new(style) })?;
@@ -124,6 +132,17 @@ impl Latent {
         // transformers leaves the epsilon of the inner norms at its default; llama.cpp knows only one.
         let eps = if s.is_gguf() { eps } else { 1e-6 };
         Ok(Self { heads, still, turning, value, rank, q_rank, rope, scale, q_scale: 1.0, latent_scale: 1.0, eps, growth: None })
+    }
+
+    /// Notes the widths as GGUF files state them that hold the matrices of keys and values whole.
+    pub(super) fn note_whole(&self, s: &Settings<'_>) {
+        for (key, n) in [
+            ("attention.head_count_kv", self.heads),
+            ("attention.key_length", self.still + self.turning),
+            ("attention.value_length", self.value),
+        ] {
+            s.note(key, Meta::Unsigned(n as u64));
+        }
     }
 
     /// The same with factors on the queries and on the latent.
@@ -227,7 +246,7 @@ fn hf_widths(s: &Settings<'_>, heads: usize) -> Result<[usize; 3]> {
 }
 
 /// The same from GGUF metadata, which has them under other names since matrices are split.
-fn gguf_widths(s: &Settings<'_>) -> Result<[usize; 3]> {
+fn gguf_widths(s: &Settings<'_>, heads: usize) -> Result<[usize; 3]> {
     const KEY: &str = "attention.key_length";
     let key = match s.optional_size("", "attention.key_length_mla")? {
         Some(key) => key,
@@ -235,7 +254,10 @@ fn gguf_widths(s: &Settings<'_>) -> Result<[usize; 3]> {
     };
     let value = match s.optional_size("", "attention.value_length_mla")? {
         Some(value) => value,
-        None => s.size("", "attention.value_length")?,
+        None => match s.optional_size("", "attention.value_length")? {
+            Some(value) => value,
+            None => Decoder::width(s)? / heads,
+        },
     };
     let turning = s.size("", "rope.dimension_count")?;
     match key.checked_sub(turning).filter(|still| *still > 0) {

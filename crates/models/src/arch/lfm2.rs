@@ -34,7 +34,8 @@ pub(crate) static LFM2_MOE: Arch = Arch {
     ignored: &[],
     plan: |s, g| {
         let corrected = s.implied("use_expert_bias", true)?;
-        let mixture = Mixture::read(s, s.layers()?, &Implied { corrected, shared: 0, dense: 2, ..Implied::SIGMOID })?;
+        let mixture =
+            Mixture::read(s, s.layers()?, &Implied { corrected, shared: 0, dense: 2, says_normalize: !s.is_gguf(), ..Implied::SIGMOID })?;
         plan(s, g, |g, layer, x| mixture.build(g, layer, x))
     },
 };

@@ -23,10 +23,16 @@ pub(crate) static LLAMA: Arch = Arch {
 
 pub(crate) static MINISTRAL3: Arch = Arch {
     hf: &["ministral3"],
-    gguf: &[],
+    gguf: &["mistral3"],
     tensors: &[TRUNK, PRE_NORMS, INTERLEAVED_ATTENTION, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, &Family { grows: true, rotary: Rotary { base: 1e6, ..Rotary::new(RopeStyle::Pairs) }, ..Family::default() }),
+    plan: |s, g| {
+        plan(
+            s,
+            g,
+            &Family { grows: true, rotary: Rotary { base: 1e6, growth_unit: 1.0, ..Rotary::new(RopeStyle::Pairs) }, ..Family::default() },
+        )
+    },
 };
 
 pub(crate) static ARCEE: Arch = Arch {
@@ -130,9 +136,9 @@ fn without_positions(s: &Settings<'_>) -> Result<Vec<usize>> {
 
 /// How queries grow: by how much, and over how many tokens.
 pub(super) fn growth(s: &Settings<'_>) -> Result<Option<(f32, usize)>> {
-    let Some(beta) = s.optional_float("rope_parameters.llama_4_scaling_beta", "")? else { return Ok(None) };
-    let every = s.size_to("rope_parameters.original_max_position_embeddings", "", 1 << 31)?;
-    Ok(Some((beta as f32, every)))
+    let Some(beta) = s.optional_float("rope_parameters.llama_4_scaling_beta", "attention.temperature_scale")? else { return Ok(None) };
+    let every = s.size_to("rope_parameters.original_max_position_embeddings", "rope.scaling.original_context_length", 1 << 31)?;
+    Ok(Some((beta as f32, every)).filter(|_| beta != 0.0))
 }
 
 pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {

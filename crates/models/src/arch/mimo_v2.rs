@@ -13,11 +13,12 @@ use crate::{
     rope::{RopeKeys, Rotary},
     settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Graph, Mask, Value};
 
 pub(crate) static MIMO_V2_FLASH: Arch = Arch {
     hf: &["mimo_v2_flash"],
-    gguf: &[],
+    gguf: &["mimo2"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, SINKS, FFN, EXPERTS, CORRECTION],
     ignored: &["model.mtp.*"],
     plan,
@@ -25,15 +26,19 @@ pub(crate) static MIMO_V2_FLASH: Arch = Arch {
 
 const SINKS: &[Entry] = &[tensor("blk.{}.attn_sinks.weight", "model.layers.{}.self_attn.attention_sink_bias")];
 
+const PATTERN: &str = "attention.sliding_window_pattern";
+const KV_HEADS: &str = "attention.head_count_kv";
+
 /// The layers with a window: all but the first and each sixth, unless the configuration says otherwise.
 fn windowed(s: &Settings<'_>, layers: usize) -> Result<Vec<bool>> {
-    if let Some(windowed) = s.kinds("layer_types", layers, &[("full_attention", false), ("sliding_attention", true)])? {
-        return Ok(windowed);
-    }
-    Ok(match s.per_layer("hybrid_layer_pattern", layers)? {
-        Some(flags) => flags.into_iter().map(|flag| flag.as_u64() == Some(1)).collect(),
-        None => (0..layers).map(|i| i > 0 && (i + 1) % 6 != 0).collect(),
-    })
+    let listed = s.kinds("layer_types", layers, &[("full_attention", false), ("sliding_attention", true)])?;
+    let windowed: Vec<bool> = match (s.flags(PATTERN, layers)?, listed, s.per_layer("hybrid_layer_pattern", layers)?) {
+        (Some(flags), _, _) | (None, Some(flags), _) => flags,
+        (None, None, Some(flags)) => flags.into_iter().map(|flag| flag.as_u64() == Some(1)).collect(),
+        (None, None, None) => (0..layers).map(|i| i > 0 && (i + 1) % 6 != 0).collect(),
+    };
+    s.note(PATTERN, Meta::Bools(windowed.clone()));
+    Ok(windowed)
 }
 
 /// A setting that published checkpoints repeat for the layers with a window must say what is known of them.
@@ -44,30 +49,68 @@ fn same(s: &Settings<'_>, key: &str, expected: usize) -> Result<()> {
     }
 }
 
-fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
-    let c = Decoder::with_norm(s, Norm::Rms, s.epsilon("rms_norm_eps|layernorm_epsilon", "")?)?;
-    let heads = Heads::read(s, c.width)?;
-    let full = Heads { value: s.optional_size("v_head_dim", "")?.unwrap_or(128), ..heads };
-    let swa = Heads {
-        kv_heads: s.optional_size("swa_num_key_value_heads", "")?.unwrap_or(2 * heads.kv_heads),
-        sinks: Some("attn_sinks"),
-        ..full
+/// The heads of layers that see all, and of those with a window.
+fn heads(s: &Settings<'_>, c: &Decoder, windowed: &[bool]) -> Result<[Heads; 2]> {
+    let full = if s.is_gguf() { gguf_heads(s, windowed, false)? } else { hf_heads(s, c)? };
+    let kv_heads = match s.is_gguf() {
+        true => gguf_heads(s, windowed, true)?.kv_heads,
+        false => s.optional_size("swa_num_key_value_heads", "")?.unwrap_or(2 * full.kv_heads),
     };
-    same(s, "swa_num_attention_heads", full.heads)?;
-    same(s, "swa_head_dim", full.head)?;
-    same(s, "swa_v_head_dim", full.value)?;
+    let swa = Heads { kv_heads, sinks: Some("attn_sinks"), ..full };
     if !swa.heads.is_multiple_of(swa.kv_heads) {
-        return Err(s.wrong("num_attention_heads", "", format!("is {}, which {} key/value heads do not divide", swa.heads, swa.kv_heads)));
+        let what = format!("is {}, which {} key/value heads do not divide", swa.heads, swa.kv_heads);
+        return Err(s.wrong("num_attention_heads", "attention.head_count", what));
     }
-    let value_scale = s.optional_float("attention_value_scale", "")?.unwrap_or(1.0) as f32;
-    let window = match s.optional_size("sliding_window_size", "")? {
-        Some(before) => before + 1,
-        None => s.optional_size("sliding_window", "")?.unwrap_or(129),
+    s.note("attention.value_length", Meta::Unsigned(full.value as u64));
+    s.note_sizes(KV_HEADS, &windowed.iter().map(|windowed| if *windowed { swa.kv_heads } else { full.kv_heads }).collect::<Vec<_>>());
+    Ok([full, swa])
+}
+
+fn hf_heads(s: &Settings<'_>, c: &Decoder) -> Result<Heads> {
+    let heads = Heads { value: s.optional_size("v_head_dim", "")?.unwrap_or(128), ..Heads::read(s, c.width)? };
+    same(s, "swa_num_attention_heads", heads.heads)?;
+    same(s, "swa_head_dim", heads.head)?;
+    same(s, "swa_v_head_dim", heads.value)?;
+    Ok(heads)
+}
+
+/// The heads of layers of one kind in a GGUF file.
+fn gguf_heads(s: &Settings<'_>, windowed: &[bool], kind: bool) -> Result<Heads> {
+    let all = s.sizes("", KV_HEADS, windowed.len())?;
+    let mut those = windowed.iter().zip(&all).filter(|(windowed, _)| **windowed == kind).map(|(_, n)| *n);
+    let kv_heads = those.next().unwrap_or(1);
+    if those.any(|n| n != kv_heads) {
+        return Err(s.wrong("", KV_HEADS, "has different numbers for layers that see the same"));
+    }
+    let (heads, head) = (Heads::count(s)?, s.size("", "attention.key_length")?);
+    let value = s.size_or("", "attention.value_length", head)?;
+    match heads.is_multiple_of(kv_heads) {
+        true => Ok(Heads { value, ..Heads::new(heads, kv_heads, head) }),
+        false => Err(s.wrong("", KV_HEADS, format!("has {kv_heads}, which does not divide {heads} heads"))),
+    }
+}
+
+/// Tokens that layers with a window see.
+fn window(s: &Settings<'_>) -> Result<usize> {
+    let stated = if s.is_gguf() { None } else { s.optional_size("sliding_window_size", "")?.map(|before| before + 1) };
+    let window = match stated {
+        Some(window) => window,
+        None => s.window()?.unwrap_or(129),
     };
+    s.note("attention.sliding_window", Meta::Unsigned(window as u64));
+    Ok(window)
+}
+
+fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
+    let eps = s.epsilon("rms_norm_eps|layernorm_epsilon", "attention.layer_norm_rms_epsilon")?;
+    let c = Decoder::with_norm(s, Norm::Rms, eps)?;
+    let windowed = windowed(s, c.layers)?;
+    let [full, swa] = heads(s, &c, &windowed)?;
+    let value_scale = s.optional_float("attention_value_scale", "attention.value_scale")?.unwrap_or(1.0) as f32;
+    let window = window(s)?;
     let rotary = Rotary { part: 0.334, ..Rotary::HALVES };
     let full_rope = s.rotary(full.head, Rotary { base: 5e6, ..rotary })?;
     let swa_rope = s.rotary(full.head, Rotary { base: 1e4, keys: RopeKeys { base: "swa_rope_theta", ..RopeKeys::SLIDING }, ..rotary })?;
-    let windowed = windowed(s, c.layers)?;
     let mixture = Mixture::read(s, c.layers, &Implied { shared: 0, ..Implied::SIGMOID })?;
     Ok(c.build(g, |g, layer, x| {
         let (heads, rope, mask) = if windowed[layer] { (swa, &swa_rope, Mask::Window(window)) } else { (full, &full_rope, Mask::Causal) };

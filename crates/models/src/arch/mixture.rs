@@ -213,7 +213,11 @@ fn sparse_layers(s: &Settings<'_>, layers: usize, dense: usize) -> Result<Vec<bo
         (0..layers).map(|i| i >= first && i < end && (i + 1).is_multiple_of(step)).collect::<Vec<_>>()
     };
     if s.is_gguf() {
-        return Ok(after(s.count_or("", FIRST.1, 0)?, layers, s.size_or("", STEP, 1)?));
+        let has_router = |i: usize| s.checkpoint.tensor(&format!("blk.{i}.ffn_gate_inp.weight")).is_some();
+        return Ok(match s.gguf_value(FIRST.1).or(s.gguf_value(STEP)) {
+            Some(_) => after(s.count_or("", FIRST.1, 0)?, layers, s.size_or("", STEP, 1)?),
+            None => (0..layers).map(has_router).collect(),
+        });
     }
     let list = |key: &str| if s.json(key).is_some_and(|v| v.is_array()) { s.per_layer(key, layers) } else { Ok(None) };
     let sparse = if let Some(sparse) = s.kinds("mlp_layer_types", layers, &[("dense", false), ("sparse", true)])? {

@@ -32,6 +32,7 @@ mod gemma;
 mod gemma2;
 mod gemma3n;
 mod gemma4;
+mod gemma4_attention;
 mod glm;
 mod glm4_moe;
 mod gpt2;
@@ -215,10 +216,10 @@ static ALL: &[&Arch] = &[
     &mamba::MAMBA,
     &mamba::FALCON_MAMBA,
     &mamba2::MAMBA2,
-    &bamba::BAMBA,
     &jamba::JAMBA,
     &falcon_h1::FALCON_H1,
     &granite_hybrid::GRANITE_HYBRID,
+    &bamba::BAMBA,
     &nemotron_h::NEMOTRON_H,
     &zamba2::ZAMBA2,
     &recurrent_gemma::RECURRENT_GEMMA,

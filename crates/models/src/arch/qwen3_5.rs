@@ -218,6 +218,9 @@ impl Delta {
 /// Which layers are DeltaNet layers; `full` are the names of the others.
 pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize, full: &[&str]) -> Result<Vec<bool>> {
     let every = |n: usize| (0..layers).map(|i| (i + 1) % n != 0).collect::<Vec<bool>>();
+    if let Some(listed) = s.flags(RECURRENT, layers)? {
+        return Ok(listed);
+    }
     let Some(kinds) = s.per_layer("layer_types", layers)? else {
         return Ok(every(s.size_or("full_attention_interval", "full_attention_interval", 4)?));
     };
@@ -229,7 +232,11 @@ pub(crate) fn linear_layers(s: &Settings<'_>, layers: usize, full: &[&str]) -> R
     let linear = kinds.into_iter().map(one).collect::<Result<Vec<_>>>()?;
     match (1..=layers + 1).find(|n| every(*n) == linear) {
         Some(n) => s.note("full_attention_interval", Meta::Unsigned(n as u64)),
+        None if s.gguf_name == "qwen4exp" => s.note(RECURRENT, Meta::Bools(linear.clone())),
         None => s.hf_only(true, "its attention layers do not come at a fixed interval"),
     }
     Ok(linear)
 }
+
+/// Which layers have no attention, in GGUF files that list them.
+const RECURRENT: &str = "attention.recurrent_layers";

@@ -74,6 +74,9 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
     for (key, value) in built.settings.noted() {
         writer.pair(&key, &value)?;
     }
+    for (key, values) in built.settings.noted_wide() {
+        writer.wide(&key, &values)?;
+    }
     match vocabulary::read(checkpoint, built.model.plan.vocabulary)? {
         Some(pairs) => pairs.iter().try_for_each(|(key, value)| writer.pair(key, value))?,
         None => {
@@ -81,7 +84,7 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
             remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());
         }
     }
-    remarks.extend(built.settings.unread().iter().map(|what| format!("llama.cpp does not load the file: {what}")));
+    remarks.extend(built.settings.unread().iter().map(|what| format!("llama.cpp does not run the file as it is meant: {what}")));
     let tensors = tensors::plan(&built, options.ty, &mut remarks)?;
     tensors.iter().try_for_each(|t| writer.tensor(&t.name, t.ty, &t.shape))?;
     let bytes = writer.size();

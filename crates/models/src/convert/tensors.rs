@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, load::Built, names::Order};
 use onebit_formats::DataWriter;
-use onebit_plan::{Edit, Weight};
+use onebit_plan::{Edit, Part, Weight};
 use onebit_quants::{BF16, F16, F32, TQ2_0, WeightType};
 use std::{borrow::Cow, path::PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) struct Stored<'a> {
 
 enum Values<'a> {
     /// A weight of the plan, in another order where the format wants it.
-    Weight(&'a Weight, Option<Order>),
+    Weight(Cow<'a, Weight>, Option<Order>),
     /// Numbers that the settings noted.
     Made(Vec<f32>),
 }
@@ -48,7 +48,13 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
     let named = |name: &str| weights.iter().find(|w| w.name == name);
     let output = if named(OUTPUT).is_none() && built.settings.own_output() { named("token_embd.weight") } else { None };
     let all = weights.iter().map(|w| (w.name.as_str(), w)).chain(output.map(|w| (OUTPUT, w)));
-    for (name, weight) in all {
+    let all = all.map(|(name, weight)| whole(built, name, weight)).collect::<Result<Vec<_>>>()?;
+    for (i, (name, weight)) in all.iter().enumerate() {
+        let name = name.as_ref();
+        if all[..i].iter().any(|(other, _)| other == name) {
+            // Parts of a tensor that is held whole.
+            continue;
+        }
         let entry = built.names.entry(name).map(|(entry, ..)| entry);
         let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let mut shape = squeezed(&weight.shape);
@@ -80,7 +86,7 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             ty = F16;
             unfit += 1;
         }
-        // Some of the rows may be left out.
+        // Some of the rows may be left out, or repeated.
         if let (Some(Order::Rows(rows)), [first, _]) = (&order, &mut shape[..]) {
             *first = rows.len();
         }
@@ -104,7 +110,7 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         let exact = |f: &f32| f.abs().log2().fract() == 0.0;
         rounded += usize::from(wanted.is_none() && ty != F32 && !factors.iter().all(exact));
         let stored = entry.map_or(name, |entry| entry.gguf_name(name));
-        out.push(Stored { name: stored.to_string(), ty, shape, values: Values::Weight(weight, order), factors });
+        out.push(Stored { name: stored.to_string(), ty, shape, values: Values::Weight(weight.clone(), order), factors });
     }
     for (name, (shape, values)) in built.settings.noted_tensors() {
         out.push(Stored { name, ty: F32, shape, values: Values::Made(values), factors: vec![] });
@@ -119,6 +125,18 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
         remarks.push(format!("{rounded} matrices hold factors of config.json, as llama.cpp wants them, and were rounded again"));
     }
     Ok(out)
+}
+
+/// What a GGUF file holds for the weight `name`, and how it is called there: the weight, or the tensor that it is a part of.
+fn whole<'a>(built: &Built<'_>, name: &'a str, weight: &'a Weight) -> Result<(Cow<'a, str>, Cow<'a, Weight>)> {
+    let other = built.names.entry(name).and_then(|(entry, layer, _)| entry.whole_name(layer));
+    let (Some(other), Some(part)) = (other, weight.parts.first()) else { return Ok((name.into(), Cow::Borrowed(weight))) };
+    let tensor = part.tensor.clone();
+    let shape = tensor.shape().to_vec();
+    let path = || PathBuf::from(tensor.name());
+    let joined = Weight::join(&other, vec![Part { rows: 0..tensor.rows(), tensor: tensor.clone() }], shape, Edit::None);
+    let joined = joined.map_err(|source| Error::Plan { path: path(), source })?;
+    Ok((other.into(), Cow::Owned(joined)))
 }
 
 /// The shape without dimensions of one.

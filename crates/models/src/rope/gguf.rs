@@ -7,7 +7,7 @@ use super::{
 use crate::{Result, settings::Settings};
 use onebit_formats::Meta;
 
-/// A tenth of [`Yarn::growth`] in GGUF files.
+/// [`Yarn::growth`] in GGUF files, in [`Rotary::growth_unit`]s.
 const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
 
 /// The tensors of divisors in GGUF files.
@@ -19,7 +19,7 @@ const LONG_FACTORS: &str = "rope_factors_long.weight";
 const NEVER_TURNS: f32 = 1e30;
 
 impl Settings<'_> {
-    pub(super) fn gguf_scaling(&self, dims: usize, whole: bool) -> Result<Scaling> {
+    pub(super) fn gguf_scaling(&self, dims: usize, implied: &Rotary) -> Result<Scaling> {
         let factor = || match self.optional_float("", "rope.scaling.factor")? {
             Some(factor) if factor != 0.0 => self.float_or("", "rope.scaling.factor", 1.0),
             // An older name; zero stands for none.
@@ -41,13 +41,13 @@ impl Settings<'_> {
             },
             "yarn" => {
                 let factor = factor()?;
-                let growth = self.optional_float("", LOG_MULTIPLIER)?.unwrap_or(0.0) / 0.1;
+                let growth = self.optional_float("", LOG_MULTIPLIER)?.unwrap_or(0.0) / implied.growth_unit;
                 Scaling::Yarn(Yarn {
                     factor,
                     beta_fast: self.float_or("", "rope.scaling.yarn_beta_fast", 32.0)?,
                     beta_slow: self.float_or("", "rope.scaling.yarn_beta_slow", 1.0)?,
                     original: original()?,
-                    truncate: whole,
+                    truncate: implied.whole,
                     attention: self.float_or("", "rope.scaling.attn_factor", 1.0)?
                         * if growth == 0.0 { magnitude(factor, 1.0) } else { 1.0 },
                     growth,
@@ -82,6 +82,13 @@ impl Settings<'_> {
         Ok(())
     }
 
+    /// Notes divisors that change nothing, where llama.cpp wants some and there are no others.
+    pub(crate) fn note_divisors(&self, dims: usize) {
+        if !self.noted_tensors().contains_key(DIVISORS) {
+            self.note_tensor(DIVISORS, vec![1.0; dims / 2]);
+        }
+    }
+
     /// Notes the scaling as GGUF has it.
     pub(super) fn note_scaling(&self, implied: &Rotary, scaling: &Scaling, plain: &[f32], stretched: &[f32], proportional: bool) {
         if !implied.keys.gguf_stretches {
@@ -108,7 +115,7 @@ impl Settings<'_> {
                 let usual = if yarn.growth == 0.0 { magnitude(yarn.factor, 1.0) } else { 1.0 };
                 self.note("rope.scaling.attn_factor", Meta::Float(yarn.attention / usual));
                 if yarn.growth != 0.0 {
-                    self.note(LOG_MULTIPLIER, Meta::Float(0.1 * yarn.growth));
+                    self.note(LOG_MULTIPLIER, Meta::Float(implied.growth_unit * yarn.growth));
                 }
                 self.hf_only(
                     yarn.truncate != implied.whole,

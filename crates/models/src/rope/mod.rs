@@ -20,6 +20,8 @@ pub(crate) struct RopeKeys {
     pub(crate) base: &'static str,
     /// The base in GGUF files.
     pub(crate) gguf_base: &'static str,
+    /// The number of dimensions that turn in GGUF files.
+    pub(crate) gguf_dims: &'static str,
     /// Whether the stretching in GGUF files is meant for it.
     pub(crate) gguf_stretches: bool,
 }
@@ -30,6 +32,7 @@ impl RopeKeys {
         objects: &["rope_scaling.full_attention", "rope_scaling", "rope_parameters.full_attention", "rope_parameters"],
         base: "rope_theta|rotary_emb_base|attn_config.rope_theta|rope_freq_constant",
         gguf_base: "rope.freq_base",
+        gguf_dims: "rope.dimension_count",
         gguf_stretches: true,
     };
 
@@ -38,8 +41,12 @@ impl RopeKeys {
         objects: &["rope_parameters.sliding_attention"],
         base: "rope_local_base_freq",
         gguf_base: "rope.freq_base_swa",
+        gguf_dims: "rope.dimension_count",
         gguf_stretches: false,
     };
+
+    /// The same where the heads have another size than those of layers that see all.
+    pub(crate) const SLIDING_HEADS: Self = Self { gguf_dims: "rope.dimension_count_swa", ..Self::SLIDING };
 
     /// The key of a parameter in `config.json`.
     fn key(&self, name: &str) -> String {
@@ -64,6 +71,8 @@ pub(crate) struct Rotary {
     pub(crate) keys: RopeKeys,
     /// Whether GGUF files mean a YaRN that rounds the range of dimensions to whole ones.
     pub(crate) whole: bool,
+    /// What GGUF files of the architecture hold of YaRN's growth of the temperature, for a growth of one.
+    pub(crate) growth_unit: f64,
     /// How the axes of a position share the pairs, where the settings say that there are several.
     pub(crate) axes: Axes,
 }
@@ -79,6 +88,7 @@ impl Rotary {
             whole_head: None,
             keys: RopeKeys::FULL,
             whole: true,
+            growth_unit: 0.1,
             axes: Axes::Runs,
         }
     }
@@ -122,7 +132,7 @@ impl Settings<'_> {
         let turned = implied.whole_head.map_or((head as f64 * part) as usize, |whole| (whole as f64 * part).round() as usize);
         let proportional = kind == "proportional";
         let dims = match self.is_gguf() {
-            true => self.size_or("", "rope.dimension_count", head)?,
+            true => self.size_or("", keys.gguf_dims, head)?,
             false if proportional => head,
             false => turned,
         };
@@ -131,11 +141,11 @@ impl Settings<'_> {
         if dims.next_multiple_of(2) > head || odd && self.is_gguf() {
             return Err(self.wrong(
                 &part_key,
-                "rope.dimension_count",
+                keys.gguf_dims,
                 format!("makes {dims} dimensions of a head's {head} turn; an even number up to that is needed"),
             ));
         }
-        self.note("rope.dimension_count", Meta::Unsigned(dims as u64));
+        self.note(keys.gguf_dims, Meta::Unsigned(dims as u64));
         self.hf_only(odd, "an odd number of dimensions of a head turn");
         if let Some(alpha) = self.fixed_growth(keys, &kind, dims)? {
             base *= alpha.powf(dims as f64 / (dims as f64 - 2.0));
@@ -143,7 +153,7 @@ impl Settings<'_> {
         }
         let base = base as f32;
         let scaling = match self.is_gguf() {
-            true if keys.gguf_stretches => self.gguf_scaling(dims, implied.whole)?,
+            true if keys.gguf_stretches => self.gguf_scaling(dims, &implied)?,
             true => Scaling::None,
             false => self.hf_scaling(keys, &kind, dims)?,
         };
@@ -166,7 +176,8 @@ impl Settings<'_> {
     /// The factor on attention scores that goes with a stretched context where both parts of a product grow with it (DeepSeek-V2).
     pub(crate) fn yarn_temperature(&self, dims: usize) -> Result<f32> {
         let keys = &self.stated(RopeKeys::FULL);
-        let scaling = if self.is_gguf() { self.gguf_scaling(dims, true)? } else { self.hf_scaling(keys, &self.rope_kind(keys)?, dims)? };
+        let scaling =
+            if self.is_gguf() { self.gguf_scaling(dims, &Rotary::PAIRS)? } else { self.hf_scaling(keys, &self.rope_kind(keys)?, dims)? };
         let Scaling::Yarn(yarn) = scaling else { return Ok(1.0) };
         Ok(if yarn.growth == 0.0 { 1.0 } else { magnitude(yarn.factor, yarn.growth).powi(2) as f32 })
     }

@@ -4,7 +4,7 @@
 
 use onebit_formats::{Checkpoint, Meta, gguf, safetensors};
 use onebit_models::{Options, convert};
-use onebit_quants::WeightType;
+use onebit_quants::{F32, WeightType};
 use onebit_reference::{
     Reference,
     check::{self, Expected},
@@ -44,6 +44,31 @@ pub struct Raw {
     pub ty: WeightType,
     pub shape: Vec<usize>,
     pub bytes: Vec<u8>,
+}
+
+impl Raw {
+    /// Numbers as F32.
+    pub fn new(shape: &[usize], values: &[f32]) -> Self {
+        Self { ty: F32, shape: shape.to_vec(), bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
+    }
+
+    pub fn values(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.shape.iter().product()];
+        self.ty.decode(&self.bytes, &mut values);
+        values
+    }
+
+    /// The numbers times `by`, as F32.
+    pub fn scaled(&self, by: f32) -> Self {
+        Self::new(&self.shape, &self.values().iter().map(|x| x * by).collect::<Vec<_>>())
+    }
+
+    /// Each run of `rows` rows (numbers of a vector) twice.
+    pub fn doubled(&self, rows: usize) -> Self {
+        let run = self.bytes.len() / self.shape[0] * rows;
+        let bytes = self.bytes.chunks(run).flat_map(|run| [run, run].concat()).collect();
+        Self { ty: self.ty, shape: [&[2 * self.shape[0]], &self.shape[1..]].concat(), bytes }
+    }
 }
 
 pub type Tensors = BTreeMap<String, Raw>;

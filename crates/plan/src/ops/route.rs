@@ -38,7 +38,8 @@ impl Groups {
 }
 
 /// Chooses experts for each token: the `top_k` highest scores (plus `bias`, which counts for the choice only) among those that `groups`
-/// leave, ties to the lower index. Their weights are the scores, divided by their sum (plus 1e-20) where `normalize`, times `scale`.
+/// leave, ties to the lower index. Their weights are the scores, divided by their sum (plus 1e-20) where `normalize`, times `scale`, times
+/// the expert's factor where there are `factors`.
 ///
 /// The last `nothing` choices stand for no expert (ZAYA1): their weight is zero. Softmax over the chosen alone is `Score::Softmax` with `normalize`.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +60,8 @@ pub struct Route {
     pub nothing: usize,
     /// Factor on the weights.
     pub scale: f32,
+    /// Factors on the weights, one for each expert (Gemma 4), `[experts]`.
+    pub factors: Option<WeightId>,
     /// The choice, a value of [`Kind::Route`], `top_k` wide.
     pub out: Value,
 }
@@ -69,7 +72,18 @@ impl Route {
 
     /// The `top_k` highest scores as they are; operands are filled in by [`Graph::route`].
     pub fn new(top_k: usize, score: Score) -> Self {
-        Self { logits: Value(0), top_k, score, normalize: false, bias: None, groups: None, nothing: 0, scale: 1.0, out: Value(0) }
+        Self {
+            logits: Value(0),
+            top_k,
+            score,
+            normalize: false,
+            bias: None,
+            groups: None,
+            nothing: 0,
+            scale: 1.0,
+            factors: None,
+            out: Value(0),
+        }
     }
 }
 
@@ -84,7 +98,7 @@ impl Operator for Route {
         vec![self.logits]
     }
     fn weights(&self) -> Vec<WeightId> {
-        self.bias.into_iter().collect()
+        self.bias.into_iter().chain(self.factors).collect()
     }
     fn makes(&self) -> Kind {
         Kind::Route
@@ -95,9 +109,9 @@ impl Operator for Route {
             return c.fail(format!("{} of {experts} experts cannot be chosen", self.top_k));
         }
         if matches!(self.score, Score::SparseMixer { .. })
-            && (self.normalize || self.bias.is_some() || self.groups.is_some() || self.nothing > 0)
+            && (self.normalize || self.bias.or(self.factors).is_some() || self.groups.is_some() || self.nothing > 0)
         {
-            return c.fail("scores that are made one after the other have no bias and no groups, and are not normalised");
+            return c.fail("scores that are made one after the other have no bias, factors or groups, and are not normalised");
         }
         if let Some(Groups { count, chosen, best }) = self.groups {
             c.divides("groups of experts", count, experts)?;
@@ -117,6 +131,7 @@ impl Operator for Route {
             return c.fail(format!("{} of {experts} experts are none", self.nothing));
         }
         c.shape(self.bias, &[experts])?;
+        c.shape(self.factors, &[experts])?;
         c.expect("the choice", c.out(), self.top_k)
     }
 }

@@ -400,7 +400,7 @@ fn sparse_mixer(op: &Route, logits: &[f64], jitter: f64) -> Vec<Choice> {
     (0..op.top_k).map(choose).collect()
 }
 
-pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Choice> {
+pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>, factors: Option<&[f32]>) -> Vec<Choice> {
     let logits: Vec<f64> = logits.iter().map(|l| f64::from(*l)).collect();
     let scores: Vec<f64> = match op.score {
         Score::SparseMixer { jitter } => return sparse_mixer(op, &logits, f64::from(jitter)),
@@ -429,7 +429,8 @@ pub(crate) fn route(op: &Route, logits: &[f32], bias: Option<&[f32]>) -> Vec<Cho
     order.sort_by(|a, b| wanted(*b).total_cmp(&wanted(*a))); // stable: ties stay in order
     order.truncate(op.top_k);
     let sum: f64 = if op.normalize { order.iter().map(|e| scores[*e]).sum::<f64>() + f64::from(Route::FLOOR) } else { 1.0 };
-    let weight = |e: usize| if e + op.nothing < scores.len() { (scores[e] / sum * f64::from(op.scale)) as f32 } else { 0.0 };
+    let factor = |e: usize| f64::from(op.scale) * factors.map_or(1.0, |by| f64::from(by[e]));
+    let weight = |e: usize| if e + op.nothing < scores.len() { (scores[e] / sum * factor(e)) as f32 } else { 0.0 };
     order.iter().map(|e| (*e, weight(*e))).collect()
 }
 

@@ -443,18 +443,22 @@ fn routing() {
     let logits = v(4, 1.0);
     let op = Route { normalize: true, scale: 2.5, ..Route::new(2, Score::Sigmoid) };
     // The bias brings expert 2 to the front, but has no part in its weight.
-    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&[0.0, 0.0, 0.5, 0.0])).into_iter().unzip();
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&[0.0, 0.0, 0.5, 0.0]), None).into_iter().unzip();
     assert_eq!(experts, [2, 1]);
     close(&weights, &[1.1901181, 1.3098819]);
     let op = Route { top_k: 3, score: Score::Softmax, normalize: false, scale: 1.0, ..op };
-    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None).into_iter().unzip();
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None, None).into_iter().unzip();
     assert_eq!(experts, [1, 0, 2]);
     close(&weights, &[0.3360032, 0.28914459, 0.24491692]);
     // A choice that stands for no expert stays one, but has no weight.
-    let (experts, weights): (Vec<_>, Vec<_>) = route(&Route { nothing: 2, ..op.clone() }, &logits, None).into_iter().unzip();
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&Route { nothing: 2, ..op.clone() }, &logits, None, None).into_iter().unzip();
     assert_eq!(experts, [1, 0, 2]);
     close(&weights, &[0.3360032, 0.28914459, 0.0]);
-    let tied = route(&op, &[1.0, 2.0, 1.0, 2.0], None);
+    // Factors of experts come last.
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None, Some(&[2.0, 0.5, -1.0, 9.0])).into_iter().unzip();
+    assert_eq!(experts, [1, 0, 2]);
+    close(&weights, &[0.1680016, 0.57828918, -0.24491692]);
+    let tied = route(&op, &[1.0, 2.0, 1.0, 2.0], None, None);
     assert_eq!(tied.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 3, 0]);
 }
 
@@ -465,11 +469,11 @@ fn routing_among_groups() {
     let groups = Groups { count: 4, chosen: 2, best: 2 };
     let op = Route { normalize: true, groups: Some(groups), ..Route::new(3, Score::Sigmoid) };
     let bias = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.9, 0.0];
-    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&bias)).into_iter().unzip();
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, Some(&bias), None).into_iter().unzip();
     assert_eq!(experts, [6, 1, 0]);
     close(&weights, &[0.16997165, 0.42391826, 0.40611009]);
     let op = Route { groups: Some(Groups { chosen: 1, best: 1, ..groups }), ..Route::new(2, Score::Softmax) };
-    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None).into_iter().unzip();
+    let (experts, weights): (Vec<_>, Vec<_>) = route(&op, &logits, None, None).into_iter().unzip();
     assert_eq!(experts, [1, 0]);
     close(&weights, &[0.26842057, 0.23098695]);
 }
