@@ -149,14 +149,16 @@ def killed_parent(tally, front, model, folder):
     """No child survives a Lemonade that is killed; the script goes by Lemonade's name."""
     script = folder / "lemond"
     script.write_text(
-        f"#!{sys.executable}\nimport subprocess, sys\n"
-        "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        f"#!{sys.executable}\nimport ctypes, signal, subprocess, sys\n"
+        "die = (lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM)) if sys.argv[1] == 'while it loads' else None\n"
+        "child = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die)\n"
         "print(child.pid, flush=True)\nchild.wait()\n"
     )
     script.chmod(0o755)
     for when in ("while it loads", "when it is ready"):
         port = free_port(8001)
-        parent = subprocess.Popen([script, front, *arguments(model, port)], stdout=subprocess.PIPE, text=True)
+        # Before it can look who has started it, only the system's own signal helps; afterwards it has to watch by itself.
+        parent = subprocess.Popen([script, when, front, *arguments(model, port)], stdout=subprocess.PIPE, text=True)
         pid = int(parent.stdout.readline())
         deadline = time.monotonic() + 120
         while when == "when it is ready" and time.monotonic() < deadline:
