@@ -2,7 +2,7 @@
 //!
 //! Heads do not depend on each other, and are divided among the threads. A token is done alike whether it comes alone or with others.
 
-use super::{WorkOp, effort::Effort};
+use super::{WorkOp, effort::Effort, pieces::each_piece};
 use crate::{
     exec::{rows::RowsOf, states::Slots, step::StepView},
     pool::Worker,
@@ -39,24 +39,15 @@ impl Tables {
 impl WorkOp for Lightning {
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
         let n = (self.dim + 2 * self.block) * self.dim;
-        for item in worker.chunk(self.heads * view.batch.spans.len(), 1) {
-            let (span, head) = (item / self.heads, item % self.heads);
-            let first = view.firsts[span] as usize;
-            let span = &view.batch.spans[span];
-            // SAFETY: each head of a slot has one thread, and spans have different slots.
-            let state = unsafe { self.state.part_mut(span.slot as usize, head * n..(head + 1) * n) };
-            if span.start == 0 {
-                state.fill(0.0);
-            }
+        each_piece(view, worker, &self.state, (self.heads, n), |head, tokens, state| {
             let part = head * self.dim..(head + 1) * self.dim;
-            for t in 0..span.len {
+            for t in tokens {
                 // SAFETY: the inputs were written before the barrier in front of this op; these numbers of the output are this thread's.
-                let ([q, k, v], out) = unsafe {
-                    (self.inputs.each_ref().map(|x| &x.row(first + t)[part.clone()]), self.out.part_mut(first + t, part.clone()))
-                };
-                self.token(head, (span.start + t) % self.block, state, [q, k, v], out);
+                let ([q, k, v], out) =
+                    unsafe { (self.inputs.each_ref().map(|x| &x.row(t)[part.clone()]), self.out.part_mut(t, part.clone())) };
+                self.token(head, view.places[t].position as usize % self.block, state, [q, k, v], out);
             }
-        }
+        });
     }
     fn effort(&self, view: &StepView<'_>) -> Effort {
         // Keys and values of half a block, in the middle.

@@ -4,6 +4,7 @@ use super::{
     WorkOp,
     effort::Effort,
     gated_delta::{GatedDelta, decay_rows},
+    pieces::each_piece,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -33,19 +34,9 @@ pub(crate) struct LinearAttention {
 impl WorkOp for LinearAttention {
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
         let blocks = self.value.div_ceil(LANES);
-        let of_span = self.heads * blocks;
-        for item in worker.chunk(of_span * view.batch.spans.len(), 1) {
-            let (span, piece) = (item / of_span, item % of_span);
-            let first = view.firsts[span] as usize;
-            let span = &view.batch.spans[span];
-            let n = self.key * LANES;
-            // SAFETY: each piece of a slot has one thread, and spans have different slots.
-            let state = unsafe { self.state.part_mut(span.slot as usize, piece * n..(piece + 1) * n) };
-            if span.start == 0 {
-                state.fill(0.0);
-            }
-            dispatch(self.isa, Columns { op: self, head: piece / blocks, block: piece % blocks, tokens: first..first + span.len, state });
-        }
+        each_piece(view, worker, &self.state, (self.heads * blocks, self.key * LANES), |piece, tokens, state| {
+            dispatch(self.isa, Columns { op: self, head: piece / blocks, block: piece % blocks, tokens, state });
+        });
     }
     fn effort(&self, view: &StepView<'_>) -> Effort {
         let numbers = GatedDelta::state_len(self.heads, self.key, self.value);

@@ -28,6 +28,7 @@ pub(crate) mod math;
 pub(crate) mod ngram_embed;
 pub(crate) mod norm;
 mod pairs;
+mod pieces;
 mod position_scale;
 pub(crate) mod rope;
 pub(crate) mod round_rows;

@@ -8,6 +8,7 @@ use super::{
     WorkOp,
     effort::Effort,
     math,
+    pieces::each_piece,
     simd::{Kernel, LANES, Simd, dispatch},
 };
 use crate::{
@@ -92,19 +93,10 @@ impl Weights {
 
 impl WorkOp for SelectiveScan {
     fn run(&self, view: &StepView<'_>, worker: &Worker<'_>) {
-        let of_span = self.layout.groups * self.layout.pieces();
-        for item in worker.chunk(of_span * view.batch.spans.len(), 1) {
-            let (span, piece) = (item / of_span, item % of_span);
-            let first = view.firsts[span] as usize;
-            let span = &view.batch.spans[span];
-            let n = self.layout.size * LANES;
-            // SAFETY: each piece of a slot has one thread, and spans have different slots.
-            let state = unsafe { self.state.part_mut(span.slot as usize, piece * n..(piece + 1) * n) };
-            if span.start == 0 {
-                state.fill(0.0);
-            }
-            dispatch(self.isa, Piece { op: self, piece, tokens: first..first + span.len, state });
-        }
+        let pieces = (self.layout.groups * self.layout.pieces(), self.layout.size * LANES);
+        each_piece(view, worker, &self.state, pieces, |piece, tokens, state| {
+            dispatch(self.isa, Piece { op: self, piece, tokens, state });
+        });
     }
     fn effort(&self, view: &StepView<'_>) -> Effort {
         let numbers = self.layout.state_len();

@@ -61,16 +61,26 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
         let x = c.residual(g, x, "ffn_norm", |g, x| {
             let last = g.delay(x);
             let k = lerp(g, last, x, "channel_mix_lerp_k");
-            let k = g.linear(k, "channel_mix_key", inner);
-            let k = g.apply(k, Function::ReluSquared);
-            let y = g.linear(k, "channel_mix_value", width);
-            let y = g.scale(y, share);
+            let y = channel_mix(g, k, [inner, width], share);
             let r = lerp(g, last, x, "channel_mix_lerp_r");
-            let r = g.linear(r, "channel_mix_receptance", width);
-            g.glu(r, y, Function::Sigmoid)
+            receive(g, r, y, width)
         });
         if halvings(layer + 1) > halvings(layer) { g.scale(x, 0.5) } else { x }
     }))
+}
+
+/// What the feed-forward layer makes of its mixed keys: a squared ReLU between two matrices, scaled.
+pub(super) fn channel_mix(g: &mut Graph<'_>, k: Value, [inner, width]: [usize; 2], share: f32) -> Value {
+    let k = g.linear(k, "channel_mix_key", inner);
+    let k = g.apply(k, Function::ReluSquared);
+    let y = g.linear(k, "channel_mix_value", width);
+    g.scale(y, share)
+}
+
+/// How much of it is taken, by the mixed receptances.
+pub(super) fn receive(g: &mut Graph<'_>, r: Value, y: Value, width: usize) -> Value {
+    let r = g.linear(r, "channel_mix_receptance", width);
+    g.glu(r, y, Function::Sigmoid)
 }
 
 /// `a + (b - a) * weight`.

@@ -2,7 +2,11 @@
 //! takes of the token before. And QRWKV 6 (Recursal 2024), which is Qwen2 with such attention, gated linear attention to be exact.
 //! Reference: `modeling_rwkv6.py` of RWKV/rwkv-6-world-1b6; llama.cpp's `models/rwkv6qwen2.cpp`.
 
-use super::{Arch, blocks::*};
+use super::{
+    Arch,
+    blocks::*,
+    rwkv::{channel_mix, receive},
+};
 use crate::{
     Result,
     names::{Entry, Order, tensor},
@@ -224,13 +228,9 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
         let x = c.residual(g, x, "attn_norm_2", |g, x| {
             let change = change(g, x);
             let k = towards(g, x, change, "channel_mix_lerp_k.weight");
-            let k = g.linear(k, "channel_mix_key", inner);
-            let k = g.apply(k, Function::ReluSquared);
-            let y = g.linear(k, "channel_mix_value", width);
-            let y = g.scale(y, share);
+            let y = channel_mix(g, k, [inner, width], share);
             let r = towards(g, x, change, "channel_mix_lerp_r.weight");
-            let r = g.linear(r, "channel_mix_receptance", width);
-            g.glu(r, y, Function::Sigmoid)
+            receive(g, r, y, width)
         });
         if halvings(layer + 1) > halvings(layer) { g.scale(x, 0.5) } else { x }
     }))
