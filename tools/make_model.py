@@ -3,9 +3,10 @@
 
     tools/make_model.py OUT.gguf --shape 4b [--type Q4_K] [--seed 1]
 
-Shapes: 1.5b, 4b, 8b and 27b (dense, as Qwen 3), 8b-a1b and 30b-a3b (mixtures of experts, as Qwen 3 MoE), hybrid-2b and hybrid-27b (Gated
-DeltaNet with attention in every fourth layer, as Qwen 3.5). Types: F16, Q8_0, Q4_0, Q4_K, Q6_K, TQ2_0, whose output matrix is Q6_K. Values
-lie around zero with a deviation of some hundredths, so that nothing grows or vanishes. Needs numpy.
+Shapes: 135m, 0.6b, 1.5b, 4b, 8b and 27b (dense, as Qwen 3; the smallest is as large as SmolLM2), 8b-a1b and 30b-a3b (mixtures of
+experts, as Qwen 3 MoE), hybrid-2b and hybrid-27b (Gated DeltaNet with attention in every fourth layer, as Qwen 3.5). Types: F16, Q8_0,
+Q4_0, Q4_K, Q6_K, TQ2_0, whose output matrix is Q6_K. Values lie around zero with a deviation of some hundredths, so that nothing grows or
+vanishes. Needs numpy.
 """
 
 import argparse
@@ -36,6 +37,8 @@ class Shape:
 
 
 SHAPES = {
+    "135m": Shape(30, 576, 1536, 9, 3, 64, 49152),
+    "0.6b": Shape(28, 1024, 3072, 16, 8, 128, 151936),
     "1.5b": Shape(28, 1536, 8960, 12, 2, 128, 151936),
     "4b": Shape(36, 2560, 9728, 32, 8, 128, 151936),
     "8b": Shape(32, 4096, 14336, 32, 8, 128, 128256),

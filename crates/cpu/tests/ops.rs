@@ -15,6 +15,17 @@ use onebit_reference::{
     check::{self, ExpectedStates},
 };
 
+/// Pages, what is in them, and how far results may be apart. What is stored may be rounded to another neighbour where the sums before
+/// it differ in the last bit.
+const CACHES: [(usize, KvType, f64); 6] = [
+    (16, KvType::F32, check::BAR),
+    (5, KvType::F32, check::BAR),
+    (64, KvType::F16, 10.0 * check::BAR),
+    (24, KvType::Bf16, 100.0 * check::BAR),
+    (64, KvType::Q8, 100.0 * check::BAR),
+    (7, KvType::Q8, 100.0 * check::BAR),
+];
+
 /// Runs a made model on three threads and holds it to the reference, and all ways of feeding to the same bits.
 fn agrees(name: &str, width: usize, biases: &[&str], lengths: (usize, usize), body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome {
     model_agrees(name, &model(width, biases, body)?, lengths)
@@ -22,13 +33,11 @@ fn agrees(name: &str, width: usize, biases: &[&str], lengths: (usize, usize), bo
 
 /// [`agrees`], of a model.
 fn model_agrees(name: &str, model: &Model, (long, short): (usize, usize)) -> Outcome {
-    for (page, kv) in [(16, KvType::F32), (5, KvType::F32), (64, KvType::F16)] {
+    for (page, kv, bar) in CACHES {
         let pages = 2 * (long + short).div_ceil(page) + 2;
         let limits = Limits { batch: long + short, outputs: long + short, page, pages, slots: 3, kv, activations: ActivationKind::F32 };
         let report = check::fixture(&Cpu::new(Some(3)), model.clone(), &expected(model, long, short, &limits)?, &limits)?;
-        // Rounding to f16 may come out differently where sums before it differ in the last bit.
-        let bar = if kv == KvType::F32 { check::BAR } else { 10.0 * check::BAR };
-        report.hold(bar).map_err(|e| format!("{name}, pages of {page}: {e}"))?;
+        report.hold(bar).map_err(|e| format!("{name}, {kv:?}, pages of {page}: {e}"))?;
         let differ: Vec<_> = report.cases.iter().filter(|c| !c.identical && !c.name.ends_with("short")).collect();
         assert!(differ.is_empty(), "{name}, pages of {page}: not the bits of the whole prompt: {differ:?}");
     }
@@ -103,7 +112,7 @@ fn positions() -> Outcome {
 /// Attention to what follows, on three threads against the reference: the text alone, and in batches.
 fn both_ways(name: &str, tokens: usize, body: impl Fn(&mut Graph<'_>, Value) -> Value) -> Outcome {
     let model = model(48, &[], body)?;
-    for (page, kv) in [(16, KvType::F32), (5, KvType::F32), (64, KvType::F16)] {
+    for (page, kv, bar) in CACHES {
         let (batch, pages) = (2 * tokens, 3 * tokens.div_ceil(page) + 2);
         let limits = Limits { batch, outputs: batch, page, pages, slots: 3, kv, activations: ActivationKind::F32 };
         let text = common::tokens("long", tokens);
@@ -111,8 +120,7 @@ fn both_ways(name: &str, tokens: usize, body: impl Fn(&mut Graph<'_>, Value) -> 
         let width = hidden.len() / tokens;
         let embedding = (0..width).map(|i| hidden.iter().skip(i).step_by(width).sum::<f32>() / tokens as f32).collect();
         let report = check::encoder(&Cpu::new(Some(3)), model.clone(), &ExpectedStates { tokens: text, hidden, embedding }, &limits)?;
-        let bar = if kv == KvType::F32 { check::BAR } else { 10.0 * check::BAR };
-        report.hold(bar).map_err(|e| format!("{name}, pages of {page}: {e}"))?;
+        report.hold(bar).map_err(|e| format!("{name}, {kv:?}, pages of {page}: {e}"))?;
         assert!(report.cases.iter().all(|c| c.identical), "{name}, pages of {page}: {report}");
     }
     Ok(())

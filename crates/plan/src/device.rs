@@ -7,6 +7,10 @@ pub enum KvType {
     /// IEEE binary16.
     #[default]
     F16,
+    /// bfloat16: the range of f32, with eight bits of it.
+    Bf16,
+    /// Whole numbers from -127 to 127. Each key and each value of a head has a scale of its own: its largest number is 127.
+    Q8,
     /// f32, for checking.
     F32,
 }

@@ -1,7 +1,6 @@
 //! The device: decoded weights, caches held as the batch describes them, and the walk over the plan.
 
 use crate::ops::{self, Choice, Past};
-use half::f16;
 use onebit_plan::{
     AXES, Batch, BatchForm, Binary, Device, DeviceError, Executable, InputSums, KvType, Limits, Mask, Memory, Model, Op, Plan, Progress,
     Rows, State, StateId, Value, WeightId,
@@ -118,9 +117,15 @@ impl Interpreter {
     /// Appends a row's key and value to the cache, rounded as the limits ask.
     fn append(&mut self, state: StateId, row: &Row<'_>, k: &[f32], v: &[f32]) {
         let place = self.place(state, row, row.position);
-        let round = |x: &f32| if self.limits.kv == KvType::F16 { f16::from_f32(*x).to_f32() } else { *x };
-        let new: Vec<f32> = k.iter().chain(v).map(round).collect();
-        self.kv[state.0 as usize][place].copy_from_slice(&new);
+        let new = &mut self.kv[state.0 as usize][place];
+        let (new_k, new_v) = new.split_at_mut(k.len());
+        let &State::Kv { heads, .. } = self.plan.state(state) else { return };
+        for (new, numbers) in [(new_k, k), (new_v, v)] {
+            new.copy_from_slice(numbers);
+            if let each @ 1.. = numbers.len() / heads {
+                new.chunks_exact_mut(each).for_each(|of_head| store(self.limits.kv, of_head));
+            }
+        }
     }
 
     /// Adds a row that a weight, or its expert `expert`, is multiplied with.
@@ -403,6 +408,21 @@ impl Interpreter {
             }
         })
     }
+}
+
+/// Rounds a key or value of one head to what a cache of type `kv` gives back.
+fn store(kv: KvType, numbers: &mut [f32]) {
+    let round: &dyn Fn(f32) -> f32 = match kv {
+        KvType::F32 => return,
+        KvType::F16 => &|x| half::f16::from_f32(x).to_f32(),
+        KvType::Bf16 => &|x| half::bf16::from_f32(x).to_f32(),
+        KvType::Q8 => {
+            let largest = numbers.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+            let (factor, scale) = if largest > 0.0 { (127.0 / largest, largest / 127.0) } else { (0.0, 0.0) };
+            &move |x| (x * factor).round_ties_even() * scale
+        }
+    };
+    numbers.iter_mut().for_each(|x| *x = round(*x));
 }
 
 /// Numbers that a token takes in a cache of keys and values; 0 for other states.

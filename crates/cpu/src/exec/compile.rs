@@ -7,7 +7,7 @@
 use super::{
     node::{Group, Node, Part, Product},
     rows::{Layout, RowsOf},
-    states::{Kv, States},
+    states::{Kv, States, with_cache},
     step::StepView,
     weights::Weights,
 };
@@ -501,8 +501,7 @@ impl Compiler<'_> {
     fn index(&mut self, x: &ops::Index) -> Result<(), DeviceError> {
         let states = self.parts.states;
         match states.kv(x.state) {
-            Some(Kv::Half(cache)) => self.index_in(x, cache.clone()),
-            Some(Kv::Full(cache)) => self.index_in(x, cache.clone()),
+            Some(kv) => with_cache!(kv, cache => self.index_in(x, cache.clone())),
             None => Err(wrong_state(&Op::Index(x.clone()))),
         }
     }
@@ -517,8 +516,7 @@ impl Compiler<'_> {
     fn attend_chosen(&mut self, a: &ops::SparseAttention) -> Result<(), DeviceError> {
         let states = self.parts.states;
         match states.kv(a.state) {
-            Some(Kv::Half(cache)) => self.attend_chosen_in(a, cache.clone()),
-            Some(Kv::Full(cache)) => self.attend_chosen_in(a, cache.clone()),
+            Some(kv) => with_cache!(kv, cache => self.attend_chosen_in(a, cache.clone())),
             None => Err(wrong_state(&Op::SparseAttention(a.clone()))),
         }
     }
@@ -543,8 +541,7 @@ impl Compiler<'_> {
     fn remember(&mut self, r: &ops::Remember, inputs: Vec<RowsOf>) -> Result<(), DeviceError> {
         let states = self.parts.states;
         match states.kv(r.state) {
-            Some(Kv::Half(cache)) => self.append(cache, inputs),
-            Some(Kv::Full(cache)) => self.append(cache, inputs),
+            Some(kv) => with_cache!(kv, cache => self.append(cache, inputs)),
             None => return Err(wrong_state(&Op::Remember(r.clone()))),
         }
         Ok(())
@@ -553,8 +550,7 @@ impl Compiler<'_> {
     fn attend(&mut self, a: &Attention) -> Result<(), DeviceError> {
         let states = self.parts.states;
         match states.kv(a.state) {
-            Some(Kv::Half(cache)) => self.attend_to(a, cache.clone()),
-            Some(Kv::Full(cache)) => self.attend_to(a, cache.clone()),
+            Some(kv) => with_cache!(kv, cache => self.attend_to(a, cache.clone())),
             None => Err(wrong_state(&Op::Attention(a.clone()))),
         }
     }

@@ -8,6 +8,7 @@ use std::{marker::PhantomData, ops::Range, ptr::NonNull};
 pub(crate) trait Plain: Copy + Send + Sync + 'static {}
 impl Plain for f32 {}
 impl Plain for f64 {}
+impl Plain for i8 {}
 impl Plain for u16 {}
 impl Plain for u32 {}
 impl Plain for u64 {}

@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::ops::{
-    attention::{Cache, Cell, Shape},
+    attention::{Brain, Cache, Cell, Shape},
     gated_delta::GatedDelta,
     selective_scan::Layout,
 };
@@ -40,9 +40,24 @@ impl Slots {
 
 /// Keys and values of one layer.
 pub(crate) enum Kv {
-    Half(Arc<Cache<u16>>),
-    Full(Arc<Cache<f32>>),
+    F16(Arc<Cache<u16>>),
+    Bf16(Arc<Cache<Brain>>),
+    Q8(Arc<Cache<i8>>),
+    F32(Arc<Cache<f32>>),
 }
+
+/// Does the same with a cache, whatever its cells are.
+macro_rules! with_cache {
+    ($kv:expr, $cache:ident => $do:expr) => {
+        match $kv {
+            Kv::F16($cache) => $do,
+            Kv::Bf16($cache) => $do,
+            Kv::Q8($cache) => $do,
+            Kv::F32($cache) => $do,
+        }
+    };
+}
+pub(crate) use with_cache;
 
 enum Held {
     Kv(Kv),
@@ -80,15 +95,13 @@ fn fixed_len(plan: &Plan, index: usize) -> usize {
 impl States {
     /// Bytes of keys and values, and of slots.
     pub(crate) fn bytes(plan: &Plan, limits: &Limits) -> (usize, usize) {
-        let cell = match limits.kv {
-            KvType::F16 => 2,
-            KvType::F32 => 4,
+        let bytes = |shape: Shape| match limits.kv {
+            KvType::F16 => shape.bytes::<u16>(),
+            KvType::Bf16 => shape.bytes::<Brain>(),
+            KvType::Q8 => shape.bytes::<i8>(),
+            KvType::F32 => shape.bytes::<f32>(),
         };
-        let kv = plan
-            .states
-            .iter()
-            .filter_map(|s| kv_shape(s, limits))
-            .fold(0usize, |sum, s| sum.saturating_add(s.total().saturating_mul(cell)));
+        let kv = plan.states.iter().filter_map(|s| kv_shape(s, limits)).map(bytes).fold(0, usize::saturating_add);
         let fixed: usize = (0..plan.states.len()).map(|i| fixed_len(plan, i)).sum();
         (kv, fixed.saturating_mul(limits.slots).saturating_mul(4))
     }
@@ -96,8 +109,10 @@ impl States {
     pub(crate) fn new(plan: &Plan, limits: &Limits) -> Result<Self, DeviceError> {
         let held = plan.states.iter().enumerate().map(|(i, state)| match kv_shape(state, limits) {
             Some(shape) => Ok(Held::Kv(match limits.kv {
-                KvType::F16 => Kv::Half(Arc::new(Cache::new(shape)?)),
-                KvType::F32 => Kv::Full(Arc::new(Cache::new(shape)?)),
+                KvType::F16 => Kv::F16(Arc::new(Cache::new(shape)?)),
+                KvType::Bf16 => Kv::Bf16(Arc::new(Cache::new(shape)?)),
+                KvType::Q8 => Kv::Q8(Arc::new(Cache::new(shape)?)),
+                KvType::F32 => Kv::F32(Arc::new(Cache::new(shape)?)),
             })),
             None => Ok(Held::Fixed(Arc::new(Slots::new(limits.slots, fixed_len(plan, i))?))),
         });
@@ -137,10 +152,8 @@ impl States {
         for (from, to) in pairs {
             assert!((*from.max(to) as usize) < self.pages, "page {from} or {to} of {} does not exist", self.pages);
             for held in &self.held {
-                match held {
-                    Held::Kv(Kv::Half(c)) => copy(c, *from, *to),
-                    Held::Kv(Kv::Full(c)) => copy(c, *from, *to),
-                    Held::Fixed(_) => {}
+                if let Held::Kv(kv) = held {
+                    with_cache!(kv, cache => copy(cache, *from, *to));
                 }
             }
         }

@@ -17,7 +17,7 @@ use std::arch::x86_64::*;
 /// Blocks whose codes are unpacked together for all columns: these and theirs stay in the first-level cache.
 const SEGMENT: usize = 8;
 /// How many products are under way before the first is used: a tile's way through the unit is long.
-const AHEAD: usize = 3;
+const AHEAD: usize = 7;
 
 /// [`Block`]s of 16 columns as tiles want them: side by side, so that a product reads lines that follow each other.
 #[repr(C, align(64))]

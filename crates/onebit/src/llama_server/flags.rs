@@ -109,8 +109,8 @@ pub(super) static FLAGS: &[Flag] = &[
     // Both end, or do not end, an answer whose context is full.
     flag("--context-shift --no-context-shift", "LLAMA_ARG_CONTEXT_SHIFT", Takes::Nothing, Nothing),
     flag("--swa-full", "LLAMA_ARG_SWA_FULL", Takes::Nothing, Nothing),
-    flag("-ctk --cache-type-k", "LLAMA_ARG_CACHE_TYPE_K", Value, Nothing),
-    flag("-ctv --cache-type-v", "LLAMA_ARG_CACHE_TYPE_V", Value, Nothing),
+    flag("-ctk --cache-type-k", "LLAMA_ARG_CACHE_TYPE_K", Value, Is(|t, v| t.cache_type(0, v))),
+    flag("-ctv --cache-type-v", "LLAMA_ARG_CACHE_TYPE_V", Value, Is(|t, v| t.cache_type(1, v))),
     flag("-dt --defrag-thold", "", Value, Nothing),
     flag("-cram --cache-ram -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step --cache-reuse", "", Value, Nothing),
     flag("--cache-prompt --no-cache-prompt --cache-idle-slots --no-cache-idle-slots", "", Takes::Nothing, Nothing),

@@ -33,7 +33,14 @@ pub(super) struct Translation {
     per_slot: bool,
     parallel: Option<usize>,
     unified: Option<bool>,
+    /// Of keys and of values, by place in [`CACHE_TYPES`].
+    cache_types: [Option<usize>; 2],
 }
+
+/// What keys and values can be stored as, from the coarsest.
+const CACHE_TYPES: [&str; 4] = ["q8_0", "bf16", "f16", "f32"];
+/// Types that are stored as the coarsest, which is finer than they are.
+const COARSER_CACHE_TYPES: [&str; 5] = ["q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"];
 
 /// Reads a command line, and the variables of the environment.
 pub(super) fn translate(arguments: &[String], variable: impl Fn(&str) -> Option<String>) -> Result<Wish, String> {
@@ -175,6 +182,16 @@ impl Translation {
         self.unified = Some(unified);
         Ok(())
     }
+    /// What keys (0) or values (1) are stored as.
+    pub(super) fn cache_type(&mut self, which: usize, name: &str) -> Result<(), String> {
+        let coarser = COARSER_CACHE_TYPES.contains(&name);
+        if coarser {
+            self.ignored.push(format!("--cache-type {name}, for q8_0"));
+        }
+        let place = if coarser { Some(0) } else { CACHE_TYPES.iter().position(|known| *known == name) };
+        self.cache_types[which] = Some(place.ok_or_else(|| format!("`{name}` is none of {}", CACHE_TYPES.join(", ")))?);
+        Ok(())
+    }
     pub(super) fn verbose(&mut self) -> Result<(), String> {
         self.serve("-v")
     }
@@ -194,6 +211,12 @@ impl Translation {
         }
         if !self.arguments.iter().any(|a| a.to_string_lossy().starts_with("--model=")) {
             return Err("no model: give one by -m FILE or -hf USER/MODEL".into());
+        }
+        // Keys and values have one type: the finer of the two, f16 where nothing is said.
+        let usual = CACHE_TYPES.iter().position(|known| *known == "f16");
+        match self.cache_types.map(|of| of.or(usual)).into_iter().flatten().max() {
+            finer if finer == usual => {}
+            finer => self.serve_value("--cache-type", CACHE_TYPES[finer.unwrap_or_default()])?,
         }
         // llama-server's context is that of all slots together, unless they share it; then each may use all.
         let context = self.context.unwrap_or(0);
@@ -290,6 +313,9 @@ mod tests {
             ("-m b -s -1 --presence_penalty -0.5", "--presence-penalty=-0.5 --model=b"),
             ("-m b --embeddings --embedding --pooling cls", "--embeddings --pooling=cls --model=b"),
             ("-m b --rerank --pooling rank", "--reranking --model=b"),
+            ("-m b -ctk q8_0 -ctv q4_0", "--cache-type=q8_0 --model=b"),
+            ("-m b -ctk q8_0", "--model=b"),
+            ("-m b -ctk f32 -ctv bf16", "--cache-type=f32 --model=b"),
         ] {
             let got = served(&format!("{line} -np 1"), &[]).0;
             let mut got: Vec<&str> = got.split(' ').filter(|a| !a.starts_with("--parallel") && !a.starts_with("--ctx-size")).collect();
@@ -316,6 +342,7 @@ mod tests {
             ("-c 5", "no model: give one by -m"),
             ("--hf-file x", "--hf-file: the repository is missing"),
             ("-m a -np many", "-np: `many` is not a number"),
+            ("-m a -ctv q3", "-ctv: `q3` is none of q8_0, bf16, f16, f32"),
         ] {
             assert!(asked(line, &[]).as_ref().is_err_and(|e| e.starts_with(said)), "{line}: {:?}", asked(line, &[]));
         }

@@ -6,11 +6,12 @@
 //! ```text
 //! keys    [page][head][group][key][16 positions]     sixteen scores at a time, without sums across lanes
 //! values  [page][head][group][16 positions][value]   sixteen numbers of the output at a time
+//! scales  [page][head][group][keys', values'][16 positions]   only where cells are whole numbers
 //! ```
 
-use super::cell::Cell;
+use super::cell::{Cell, scale_bytes};
 use crate::{
-    exec::shared::Shared,
+    exec::shared::{Plain, Shared},
     isa::Isa,
     ops::simd::{Kernel, LANES, Simd, dispatch},
 };
@@ -48,9 +49,14 @@ impl Shape {
     fn page_values(&self) -> usize {
         self.heads * self.groups() * LANES * self.value_padded()
     }
-    /// Numbers of the whole cache.
-    pub(crate) fn total(&self) -> usize {
-        self.pages.saturating_mul(self.page_keys() + self.page_values())
+    /// Scales of a page, where it has some.
+    fn page_scales(&self) -> usize {
+        self.heads * self.groups() * 2 * LANES
+    }
+    /// Bytes of the whole cache.
+    pub(crate) fn bytes<C: Cell>(&self) -> usize {
+        let page = (self.page_keys() + self.page_values()) * size_of::<C>() + self.page_scales() * scale_bytes::<C>();
+        self.pages.saturating_mul(page)
     }
 }
 
@@ -59,13 +65,22 @@ pub(crate) struct Cache<C> {
     pub(crate) shape: Shape,
     keys: Shared<C>,
     values: Shared<C>,
+    scales: Shared<f32>,
+}
+
+/// Which scales of a group.
+#[derive(Clone, Copy)]
+enum Of {
+    Keys,
+    Values,
 }
 
 impl<C: Cell> Cache<C> {
     /// An empty cache. Its memory is only taken where it is written.
     pub(crate) fn new(shape: Shape) -> Result<Self, DeviceError> {
         let numbers = |page: usize| Shared::new(shape.pages.saturating_mul(page));
-        Ok(Self { shape, keys: numbers(shape.page_keys())?, values: numbers(shape.page_values())? })
+        let scales = Shared::new(if C::WHOLE.is_some() { shape.pages.saturating_mul(shape.page_scales()) } else { 0 })?;
+        Ok(Self { shape, keys: numbers(shape.page_keys())?, values: numbers(shape.page_values())?, scales })
     }
     fn block(&self, page: u32, head: usize, group: usize) -> usize {
         (page as usize * self.shape.heads + head) * self.shape.groups() + group
@@ -90,6 +105,34 @@ impl<C: Cell> Cache<C> {
         // SAFETY: passed on.
         unsafe { self.values.part(at..at + n) }
     }
+    fn scales(&self, of: Of, block: usize) -> std::ops::Range<usize> {
+        let at = (2 * block + of as usize) * LANES;
+        at..at + LANES
+    }
+    /// What the numbers of the keys of a group are multiples of, where they are whole.
+    ///
+    /// # Safety
+    /// As for [`Cache::keys`].
+    #[inline(always)]
+    pub(crate) unsafe fn key_scales(&self, page: u32, head: usize, group: usize) -> Option<&[f32; LANES]> {
+        // SAFETY: passed on.
+        unsafe { self.scales_of(Of::Keys, page, head, group) }
+    }
+    /// What the numbers of the values of a group are multiples of, where they are whole.
+    ///
+    /// # Safety
+    /// As for [`Cache::values`].
+    #[inline(always)]
+    pub(crate) unsafe fn value_scales(&self, page: u32, head: usize, group: usize) -> Option<&[f32; LANES]> {
+        // SAFETY: passed on.
+        unsafe { self.scales_of(Of::Values, page, head, group) }
+    }
+    #[inline(always)]
+    unsafe fn scales_of(&self, of: Of, page: u32, head: usize, group: usize) -> Option<&[f32; LANES]> {
+        C::WHOLE?;
+        // SAFETY: passed on.
+        unsafe { self.scales.part(self.scales(of, self.block(page, head, group))) }.first_chunk()
+    }
     /// Where a position is: its page, its group there, its place in that.
     fn place(&self, pages: &[u32], position: usize) -> (u32, usize, usize) {
         let offset = position % self.shape.page;
@@ -102,19 +145,20 @@ impl<C: Cell> Cache<C> {
     pub(crate) unsafe fn key(&self, pages: &[u32], head: usize, position: usize, mut to: impl FnMut(usize, f32)) {
         let (page, group, lane) = self.place(pages, position);
         // SAFETY: passed on.
-        let keys = unsafe { self.keys(page, head, group) };
-        keys.as_chunks::<LANES>().0.iter().enumerate().for_each(|(j, k)| to(j, k[lane].get()));
+        let (keys, scales) = unsafe { (self.keys(page, head, group), self.key_scales(page, head, group)) };
+        let scale = scales.map_or(1.0, |scales| scales[lane]);
+        keys.as_chunks::<LANES>().0.iter().enumerate().for_each(|(j, k)| to(j, k[lane].get() * scale));
     }
-    /// The value at a position of a sequence, padded.
+    /// The value at a position of a sequence, padded, and what its numbers are multiples of.
     ///
     /// # Safety
     /// No thread writes to the position's group while the reference lives.
-    pub(crate) unsafe fn value(&self, pages: &[u32], head: usize, position: usize) -> &[C] {
+    pub(crate) unsafe fn value(&self, pages: &[u32], head: usize, position: usize) -> (&[C], f32) {
         let (page, group, lane) = self.place(pages, position);
         let n = self.shape.value_padded();
         // SAFETY: passed on.
-        let values = unsafe { self.values(page, head, group) };
-        &values[lane * n..(lane + 1) * n]
+        let (values, scales) = unsafe { (self.values(page, head, group), self.value_scales(page, head, group)) };
+        (&values[lane * n..(lane + 1) * n], scales.map_or(1.0, |scales| scales[lane]))
     }
     /// Stores the key and value of all heads for one position.
     ///
@@ -128,16 +172,27 @@ impl<C: Cell> Cache<C> {
     /// # Safety
     /// No other thread uses the cache meanwhile.
     pub(crate) unsafe fn copy_page(&self, from: u32, to: u32) {
-        let copy = |cells: &Shared<C>, n: usize| {
-            let (from, to) = (from as usize * n, to as usize * n);
-            assert!(from + n <= cells.len() && to + n <= cells.len(), "a page does not exist");
-            if from != to {
-                // SAFETY: both parts are inside and do not overlap, and the caller keeps all others away.
-                unsafe { std::ptr::copy_nonoverlapping(cells.as_ptr().add(from), cells.as_ptr().add(to), n) };
+        // SAFETY: passed on.
+        unsafe {
+            copy_page(&self.keys, self.shape.page_keys(), from, to);
+            copy_page(&self.values, self.shape.page_values(), from, to);
+            if C::WHOLE.is_some() {
+                copy_page(&self.scales, self.shape.page_scales(), from, to);
             }
-        };
-        copy(&self.keys, self.shape.page_keys());
-        copy(&self.values, self.shape.page_values());
+        }
+    }
+}
+
+/// Copies one page of `n` numbers.
+///
+/// # Safety
+/// No other thread uses the memory meanwhile.
+unsafe fn copy_page<T: Plain>(numbers: &Shared<T>, n: usize, from: u32, to: u32) {
+    let (from, to) = (from as usize * n, to as usize * n);
+    assert!(from + n <= numbers.len() && to + n <= numbers.len(), "a page does not exist");
+    if from != to {
+        // SAFETY: both parts are inside and do not overlap, and the caller keeps all others away.
+        unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr().add(from), numbers.as_ptr().add(to), n) };
     }
 }
 
@@ -161,9 +216,20 @@ impl<C: Cell> Kernel for Append<'_, C> {
             let block = self.cache.block(self.page, head, group);
             let (nk, nv) = (LANES * shape.key, shape.value_padded());
             assert!((block + 1) * nk <= self.cache.keys.len());
+            let [for_keys, for_values] = [(Of::Keys, k), (Of::Values, v)].map(|(of, numbers)| match C::WHOLE {
+                Some(whole) => {
+                    let (factor, scale) = factor_and_scale(s, numbers, whole);
+                    let scales = self.cache.scales(of, block);
+                    assert!(scales.end <= self.cache.scales.len());
+                    // SAFETY: inside; the lane is this thread's alone, as below.
+                    unsafe { *self.cache.scales.as_ptr().add(scales.start + lane) = scale };
+                    factor
+                }
+                None => 1.0,
+            });
             for (i, k) in k.chunks(LANES).enumerate() {
                 let mut cells = [C::ZERO; LANES];
-                C::store(s, s.load_some(k, 0.0), &mut cells);
+                C::store(s, scaled::<S, C>(s, s.load_some(k, 0.0), for_keys), &mut cells);
                 for (j, cell) in cells[..k.len()].iter().enumerate() {
                     // SAFETY: lane `lane` of row `i * LANES + j` of the block, which was found to be inside. Other threads may
                     // write other lanes meanwhile, so that no reference to the row is made.
@@ -174,8 +240,26 @@ impl<C: Cell> Kernel for Append<'_, C> {
             // SAFETY: the values of this position alone, which is this thread's (see `append`).
             let row = unsafe { self.cache.values.part_mut(at..at + nv) };
             for (v, out) in v.chunks(LANES).zip(row.as_chunks_mut::<LANES>().0) {
-                C::store(s, s.load_some(v, 0.0), out);
+                C::store(s, scaled::<S, C>(s, s.load_some(v, 0.0), for_values), out);
             }
         }
     }
+}
+
+/// `v * factor`, where cells are whole numbers.
+#[inline(always)]
+fn scaled<S: Simd, C: Cell>(s: S, v: S::V, factor: f32) -> S::V {
+    if C::WHOLE.is_some() { s.mul(v, s.splat(factor)) } else { v }
+}
+
+/// What numbers are multiplied with to become whole ones up to `whole`, and what these are multiples of then.
+#[inline(always)]
+fn factor_and_scale<S: Simd>(s: S, numbers: &[f32], whole: f32) -> (f32, f32) {
+    let zero = s.splat(0.0);
+    let largest = numbers.chunks(LANES).fold(zero, |largest, x| {
+        let x = s.load_some(x, 0.0);
+        s.max(s.max(x, s.sub(zero, x)), largest)
+    });
+    let largest = s.largest(largest);
+    if largest > 0.0 { (whole / largest, largest / whole) } else { (0.0, 0.0) }
 }

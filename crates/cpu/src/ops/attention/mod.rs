@@ -12,7 +12,7 @@ mod sparse;
 mod tile;
 
 pub(crate) use cache::{Cache, Shape};
-pub(crate) use cell::Cell;
+pub(crate) use cell::{Brain, Cell};
 pub(crate) use sparse::{AttendChosen, Index, Room};
 
 use super::{
@@ -25,6 +25,7 @@ use crate::{
     isa::Isa,
     pool::{Counter, Worker},
 };
+use cell::scale_bytes;
 use onebit_plan::{DeviceError, Mask, Span, ops::Relative};
 use std::sync::Arc;
 use tile::{Apart, OverAll, OverRange, Partial, QUERIES, ROOM, Scores, Tile, groups_seen};
@@ -392,7 +393,7 @@ impl<C: Cell> WorkOp for Attend<C> {
             let seen = |t: usize| scores.seen(span.start + t, self.group_of(view, *first as usize + t));
             let read = (0..span.len).map(seen).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).map_or(0, |r| r.len());
             let pairs: usize = (0..span.len).map(|t| seen(t).len()).sum();
-            let bytes = read * heads * (key + value) * size_of::<C>();
+            let bytes = read * heads * ((key + value) * size_of::<C>() + 2 * scale_bytes::<C>());
             Effort { bytes: bytes as u64, products: (pairs * self.settings.heads * (key + value)) as u64 }
         };
         view.batch.spans.iter().zip(view.firsts).enumerate().map(of_span).sum()

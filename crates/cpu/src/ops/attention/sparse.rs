@@ -3,7 +3,7 @@
 //! A token looks at no more keys than its indexer lets it, so that what costs most is to gather them. Each (token, key/value head) is
 //! one thread's; each sum has the order of the positions.
 
-use super::{Cache, Cell};
+use super::{Cache, Cell, cell::scale_bytes};
 use crate::{
     exec::{
         rows::RowsOf,
@@ -61,8 +61,9 @@ impl<C: Cell> WorkOp for Index<C> {
         let width = self.cache.shape.value;
         let of_token = |place: &Place| {
             let blocks = (place.position as usize + 1) / self.op.block;
-            let numbers = if blocks > self.op.top { blocks * width } else { 0 };
-            Effort { bytes: (numbers * size_of::<C>()) as u64, products: (numbers * self.op.heads) as u64 }
+            let read = if blocks > self.op.top { blocks } else { 0 };
+            let bytes = read * (width * size_of::<C>() + scale_bytes::<C>());
+            Effort { bytes: bytes as u64, products: (read * width * self.op.heads) as u64 }
         };
         view.places.iter().map(of_token).sum()
     }
@@ -86,14 +87,15 @@ impl<C: Cell> Kernel for Score<'_, C> {
         for (block, score) in scores.iter_mut().enumerate() {
             let position = block * index.op.block + index.op.block - 1;
             // SAFETY: appended before the barrier in front of this op.
-            let key = unsafe { index.cache.value(pages, 0, position) }.as_chunks::<LANES>().0;
+            let (key, scale) = unsafe { index.cache.value(pages, 0, position) };
+            let key = key.as_chunks::<LANES>().0;
             let mut total = 0.0;
             for (h, q) in q.chunks_exact(shape.value).enumerate() {
                 let mut sum = s.splat(0.0);
                 for (q, key) in q.chunks(LANES).zip(key) {
                     sum = s.mul_add(s.load_some(q, 0.0), C::load(s, key), sum);
                 }
-                total += weights.map_or(1.0, |w| w[h]) * s.sum(sum).max(0.0);
+                total += weights.map_or(1.0, |w| w[h]) * (s.sum(sum) * scale).max(0.0);
             }
             *score = total;
         }
@@ -157,8 +159,10 @@ impl<C: Cell> WorkOp for AttendChosen<C> {
     fn effort(&self, view: &StepView<'_>) -> Effort {
         let of_token = |t: usize| {
             // SAFETY: written before the barrier in front of this op.
-            let seen = ops::SparseAttention::positions(unsafe { self.only.row(t) }).count() * (self.op.key + self.op.value);
-            Effort { bytes: (seen * self.op.kv_heads * size_of::<C>()) as u64, products: (seen * self.op.heads) as u64 }
+            let seen = ops::SparseAttention::positions(unsafe { self.only.row(t) }).count();
+            let width = self.op.key + self.op.value;
+            let bytes = seen * self.op.kv_heads * (width * size_of::<C>() + 2 * scale_bytes::<C>());
+            Effort { bytes: bytes as u64, products: (seen * width * self.op.heads) as u64 }
         };
         (0..view.batch.tokens.len()).map(of_token).sum()
     }
@@ -223,9 +227,10 @@ impl<C: Cell> Kernel for Gather<'_, C> {
             sums.iter_mut().for_each(|sum| *sum = [0.0; LANES]);
             for (position, e) in positions().zip(scores.as_flattened()) {
                 // SAFETY: as for the keys.
-                let value = unsafe { cache.value(pages, head, position) }.as_chunks::<LANES>().0;
-                for (sum, value) in sums.iter_mut().zip(value) {
-                    s.store(s.mul_add(s.splat(*e), C::load(s, value), s.load(sum)), sum);
+                let (value, scale) = unsafe { cache.value(pages, head, position) };
+                let e = s.splat(*e * scale);
+                for (sum, value) in sums.iter_mut().zip(value.as_chunks::<LANES>().0) {
+                    s.store(s.mul_add(e, C::load(s, value), s.load(sum)), sum);
                 }
             }
             for (sum, out) in sums.iter().zip(out.chunks_mut(LANES)) {

@@ -251,8 +251,12 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         let (scores, _) = row.as_chunks_mut::<LANES>();
         let mut largest = s.splat(f32::NEG_INFINITY);
         for (scores, group) in scores.iter_mut().zip(groups.clone()) {
-            let (_, _, first, positions) = place(group);
+            let (page, of_page, first, positions) = place(group);
             let mut v = s.mul(s.load(scores), s.splat(tile.scores.scale));
+            // SAFETY: as for the keys.
+            if let Some(scales) = unsafe { tile.cache.key_scales(page, tile.head, of_page) } {
+                v = s.mul(v, s.load(scales));
+            }
             if let Some(cap) = tile.scores.softcap {
                 v = s.mul(s.splat(cap), math::tanh(s, s.div(v, s.splat(cap))));
             }
@@ -289,9 +293,12 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         let new = if old > largest { old } else { largest };
         let shift = s.splat(new);
         let mut sums = [s.splat(0.0); BLOCK];
-        for (scores, sum) in scores[..count].iter_mut().zip(&mut sums) {
+        for ((scores, sum), group) in scores[..count].iter_mut().zip(&mut sums).zip(groups.clone()) {
             *sum = math::exp(s, s.sub(s.load(scores), shift));
-            s.store(*sum, scores);
+            let (page, of_page, _, _) = place(group);
+            // SAFETY: as for the keys.
+            let scales = unsafe { tile.cache.value_scales(page, tile.head, of_page) };
+            s.store(scales.map_or(*sum, |scales| s.mul(*sum, s.load(scales))), scores);
         }
         let sum = s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])));
         partial.largest[query] = new;

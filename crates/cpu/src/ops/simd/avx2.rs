@@ -57,6 +57,24 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn load_brain(self, x: &[u16; LANES]) -> Self::V {
+        // SAFETY: the features are there; `x` holds sixteen.
+        unsafe {
+            let p = x.as_ptr().cast::<__m128i>();
+            let widen = |half| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(half)));
+            [widen(_mm_loadu_si128(p)), widen(_mm_loadu_si128(p.add(1)))]
+        }
+    }
+    #[inline(always)]
+    fn load_bytes(self, x: &[i8; LANES]) -> Self::V {
+        // SAFETY: the features are there; `x` holds sixteen.
+        unsafe {
+            let bytes = _mm_loadu_si128(x.as_ptr().cast());
+            let widen = |half| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(half));
+            [widen(bytes), widen(_mm_unpackhi_epi64(bytes, bytes))]
+        }
+    }
+    #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         halves!(_mm256_add_ps(a, b))
     }

@@ -46,6 +46,16 @@ impl Simd for Avx512 {
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
     }
     #[inline(always)]
+    fn load_brain(self, x: &[u16; LANES]) -> Self::V {
+        // SAFETY: the features are there; `x` holds sixteen.
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast())))) }
+    }
+    #[inline(always)]
+    fn load_bytes(self, x: &[i8; LANES]) -> Self::V {
+        // SAFETY: the features are there; `x` holds sixteen.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x.as_ptr().cast()))) }
+    }
+    #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         whole!(_mm512_add_ps(a, b))
     }

@@ -28,6 +28,10 @@ pub(crate) trait Simd: Copy {
     fn load_half(self, x: &[u16; LANES]) -> Self::V;
     /// Writes sixteen IEEE binary16, rounded to nearest even.
     fn store_half(self, v: Self::V, out: &mut [u16; LANES]);
+    /// Reads sixteen bfloat16.
+    fn load_brain(self, x: &[u16; LANES]) -> Self::V;
+    /// Reads sixteen whole numbers.
+    fn load_bytes(self, x: &[i8; LANES]) -> Self::V;
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.

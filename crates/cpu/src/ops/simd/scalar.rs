@@ -32,6 +32,14 @@ impl Simd for Scalar {
         *out = std::array::from_fn(|i| half::f16::from_f32(v[i]).to_bits());
     }
     #[inline(always)]
+    fn load_brain(self, x: &[u16; LANES]) -> Self::V {
+        each(|i| f32::from_bits(u32::from(x[i]) << 16))
+    }
+    #[inline(always)]
+    fn load_bytes(self, x: &[i8; LANES]) -> Self::V {
+        each(|i| f32::from(x[i]))
+    }
+    #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
         each(|i| a[i] + b[i])
     }
