@@ -154,7 +154,10 @@ def tensors(s, kind):
 
 def settings(s, name):
     arch = "qwen35" if s.delta else "qwen3moe" if s.experts else "qwen3"
-    pairs = {"general.architecture": arch, "general.name": name, "tokenizer.ggml.model": "none"}
+    pairs = {"general.architecture": arch, "general.name": name, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2"}
+    # Something to name tokens by, without which llama.cpp's server does not start: no text of use comes of it.
+    pairs |= {"tokenizer.ggml.tokens": [f"t{i}" for i in range(s.vocabulary)], "tokenizer.ggml.merges": ["t 0"]}
+    pairs |= {"tokenizer.ggml.token_type": [1] * s.vocabulary, "tokenizer.ggml.eos_token_id": 0, "tokenizer.ggml.bos_token_id": 0}
     own = {
         "vocab_size": s.vocabulary, "context_length": 32768, "embedding_length": s.width, "block_count": s.layers, "feed_forward_length": s.ffn,
         "attention.head_count": s.heads, "attention.head_count_kv": s.kv_heads, "attention.key_length": s.head,
@@ -182,6 +185,8 @@ def typed(value):
             return struct.pack("<I", 8) + text(value)
         case float():
             return struct.pack("<If", 6, value)
+        case [str(), *_]:
+            return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
         case list():
             return struct.pack("<IIQ", 9, 5, len(value)) + struct.pack(f"<{len(value)}i", *value)
     return struct.pack("<II", 4, value)
@@ -207,7 +212,8 @@ def main():
     with open(a.out, "wb") as out:
         out.write(head + bytes(-len(head) % ALIGN))
         for i, (name, shape, kind) in enumerate(listed):
-            print(f"\r{i + 1} of {len(listed)} tensors", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{i + 1} of {len(listed)} tensors", end="", file=sys.stderr, flush=True)
             _, per_block, _, make = TYPES[kind]
             # States decay.
             make = constant(-1) if name.endswith("ssm_a") else make
