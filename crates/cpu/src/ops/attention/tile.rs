@@ -360,23 +360,82 @@ unsafe fn rows<S: Simd, C: Cell, const N: usize>(
     add: bool,
 ) {
     let mut q = 0;
+    // So many sums at a time as registers hold beside what they are made of. Few queries take rows of several blocks at once, as a
+    // single chain of multiply-adds would wait for itself.
     // SAFETY: passed on, row by row.
     unsafe {
-        while q + 4 <= queries {
-            product::<S, C, 4, N>(s, a.add(q * a_stride), a_stride, b, b_stride, steps, c.add(q * c_stride), c_stride, add);
-            q += 4;
+        let at = |q: usize| (a.add(q * a_stride), c.add(q * c_stride));
+        macro_rules! some {
+            ($queries:literal, $blocks:literal) => {{
+                let (a, c) = at(q);
+                blocks::<S, C, $queries, $blocks, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add);
+                q += $queries;
+            }};
         }
-        let (a, c) = (a.add(q * a_stride), c.add(q * c_stride));
-        match queries - q {
-            3 => product::<S, C, 3, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
-            2 => product::<S, C, 2, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
-            1 => product::<S, C, 1, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add),
-            _ => {}
+        if S::REGISTERS >= 32 {
+            while q + 16 <= queries {
+                some!(16, 1);
+            }
+            if q + 8 <= queries {
+                some!(8, 2);
+            }
+            if q + 4 <= queries {
+                some!(4, 4);
+            }
+            match queries - q {
+                3 => some!(3, 4),
+                2 => some!(2, 4),
+                1 => some!(1, 4),
+                _ => {}
+            }
+        } else {
+            while q + 6 <= queries {
+                some!(6, 1);
+            }
+            match queries - q {
+                5 => some!(5, 1),
+                4 => some!(4, 1),
+                3 => some!(3, 2),
+                2 => some!(2, 2),
+                1 => some!(1, 4),
+                _ => {}
+            }
+        }
+        debug_assert_eq!(q, queries);
+    }
+}
+
+/// [`rows`] for `Q` queries at once, `M` blocks at a time.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // as for `rows`
+unsafe fn blocks<S: Simd, C: Cell, const Q: usize, const M: usize, const N: usize>(
+    s: S,
+    a: *const f32,
+    a_stride: usize,
+    b: [*const C; N],
+    b_stride: usize,
+    steps: usize,
+    c: *mut f32,
+    c_stride: usize,
+    add: bool,
+) {
+    let (some, rest) = b.as_chunks::<M>();
+    // SAFETY: passed on, block by block.
+    unsafe {
+        for (i, b) in some.iter().enumerate() {
+            product::<S, C, Q, M>(s, a, a_stride, *b, b_stride, steps, c.add(i * M * LANES), c_stride, add);
+        }
+        for (i, b) in rest.iter().enumerate() {
+            let c = c.add((some.len() * M + i) * LANES);
+            product::<S, C, Q, 1>(s, a, a_stride, [*b], b_stride, steps, c, c_stride, add);
         }
     }
 }
 
-/// [`rows`] for `Q` queries at once.
+/// [`rows`] for `Q` queries and `N` blocks at once.
 ///
 /// # Safety
 /// As for [`rows`].

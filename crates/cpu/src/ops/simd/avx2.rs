@@ -21,6 +21,7 @@ macro_rules! halves {
 
 impl Simd for Avx2 {
     type V = [__m256; 2];
+    const REGISTERS: usize = 16;
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         // SAFETY: the features are there (see `halves`).

@@ -21,6 +21,7 @@ macro_rules! whole {
 
 impl Simd for Avx512 {
     type V = __m512;
+    const REGISTERS: usize = 32;
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         whole!(_mm512_set1_ps(x))

@@ -18,6 +18,8 @@ pub(crate) const LANES: usize = 16;
 pub(crate) trait Simd: Copy {
     /// Sixteen f32.
     type V: Copy;
+    /// Registers of the instruction set.
+    const REGISTERS: usize;
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
     /// Reads sixteen.

@@ -11,6 +11,7 @@ fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
 
 impl Simd for Scalar {
     type V = [f32; LANES];
+    const REGISTERS: usize = 16;
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         [x; LANES]
