@@ -2,6 +2,7 @@
 """llama.cpp as a peer, through the C functions that the package xllamacpp exports.
 
     llama_cpp.py MODEL.gguf 1,2,3         prints the size of the vocabulary and then the logits of all positions, one position a line
+    llama_cpp.py MODEL.gguf 1,2,3 4,5,6   the same of an answer's tokens to the source 4,5,6, where the model has an encoder
     llama_cpp.py MODEL.gguf --embed 1,2,3 prints the number of the model's pooling, and then its vector, or those of all positions, one a line
     llama_cpp.py MODEL.gguf --text TEXT   prints the ids of TEXT, with the tokens that belong around it
 
@@ -60,6 +61,7 @@ def library():
         "llama_init_from_model": (c_void_p, [c_void_p, Opaque]),
         "llama_batch_init": (Batch, [c_int32, c_int32, c_int32]),
         "llama_decode": (c_int32, [c_void_p, Batch]),
+        "llama_encode": (c_int32, [c_void_p, Batch]),
         "llama_get_logits_ith": (POINTER(c_float), [c_void_p, c_int32]),
         "llama_set_embeddings": (None, [c_void_p, c_bool]),
         "llama_pooling_type": (c_int, [c_void_p]),
@@ -125,9 +127,9 @@ class Model:
                 params.words[at] = 0
         return params
 
-    def logits(self, ids):
+    def logits(self, ids, source=()):
         """A pointer to the logits of each position of a new sequence, good until the next call."""
-        self.decode(ids)
+        self.decode(ids, source=source)
         return [self.lib.llama_get_logits_ith(self.context, i) for i in range(len(ids))]
 
     def embeddings(self, ids):
@@ -140,8 +142,8 @@ class Model:
             rows = [self.lib.llama_get_embeddings_ith(self.context, i) for i in range(len(ids))]
         return pooling, [row[:width] for row in rows]
 
-    def decode(self, ids, embeddings=False):
-        """Reads a new sequence."""
+    def decode(self, ids, embeddings=False, source=()):
+        """Reads a new sequence, which answers to a source where there is one."""
         if self.context is None:
             self.context = self.lib.llama_init_from_model(self.model, self.parameters())
             if not self.context:
@@ -149,12 +151,18 @@ class Model:
             self.batch = self.lib.llama_batch_init(self.length, 0, 1)
         self.lib.llama_set_embeddings(self.context, embeddings)
         self.lib.llama_memory_clear(self.lib.llama_get_memory(self.context), True)
+        if source and self.lib.llama_encode(self.context, self.filled(source)):
+            sys.exit("llama.cpp does not encode")
+        if self.lib.llama_decode(self.context, self.filled(ids)):
+            sys.exit("llama.cpp does not decode")
+
+    def filled(self, ids):
+        """The batch with these tokens."""
         self.batch.n_tokens = len(ids)
         for i, token in enumerate(ids):
             self.batch.token[i], self.batch.pos[i], self.batch.n_seq_id[i], self.batch.logits[i] = token, i, 1, 1
             self.batch.seq_id[i][0] = 0
-        if self.lib.llama_decode(self.context, self.batch):
-            sys.exit("llama.cpp does not decode")
+        return self.batch
 
 
 class MatMul:
@@ -193,7 +201,7 @@ def main():
             print(*row)
     else:
         print(model.size)
-        for row in model.logits([int(i) for i in sys.argv[2].split(",")]):
+        for row in model.logits(*([int(i) for i in ids.split(",")] for ids in sys.argv[2:])):
             print(*row[: model.size])
     sys.stdout.flush()
     os._exit(0)  # the library's own end can hang

@@ -32,7 +32,7 @@ macro_rules! tests {
 }
 onebit_reference::fixtures!(tests);
 
-/// Encoders: alone, and in batches with another text, whose presence changes no bit.
+/// What sees the whole text, encoders and models of masked diffusion: alone, and in batches with another text, whose presence changes no bit.
 fn encoder(name: &str) -> Outcome {
     let Some(folder) = check::folder(name) else { return Ok(()) };
     let expected = ExpectedStates::open(&folder)?;
@@ -51,4 +51,5 @@ mod encoders {
         ($($name:ident: $form:ident,)*) => { $(#[test] fn $name() -> super::Outcome { super::encoder(stringify!($name)) })* };
     }
     onebit_reference::encoders!(tests);
+    onebit_reference::denoisers!(tests);
 }

@@ -66,9 +66,12 @@ impl Remasking {
         ("origin", Self::Origin),
     ];
 
+    /// What Dream's authors call some of them.
+    const DREAM: [(&'static str, Self); 2] = [("maskgit_plus", Self::LowConfidence), ("topk_margin", Self::Margin)];
+
     /// By its name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, remasking)| *remasking)
+        Self::NAMES.iter().chain(&Self::DREAM).find(|(known, _)| *known == name).map(|(_, remasking)| *remasking)
     }
 
     /// How much a guess counts, from the logits of its position. Those of [`Remasking::Random`] and [`Remasking::Origin`] are drawn.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Outcome, Raw, Tensors, llama_cpp, python};
+use common::{Outcome, Raw, Tensors, llama_cpp_logits as logits, python};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert};
 use onebit_plan::{Batch, Device, Span};
@@ -17,24 +17,19 @@ use onebit_reference::{
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// llama.cpp's logits of `ids`, `[tokens, vocabulary]`.
-fn logits(python: &str, file: &Path, ids: &[u32]) -> Outcome<Vec<f32>> {
-    let list = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let text = llama_cpp(python, file, &[&list])?;
-    let rows: Vec<&str> = text.lines().rev().take(ids.len()).collect();
-    Ok(rows.into_iter().rev().flat_map(|r| r.split(' ')).map(str::parse).collect::<Result<_, _>>()?)
-}
-
 /// Most that a logit may differ, as a share of their standard deviation. Most families differ by some 1e-6; but llama.cpp looks GELU
 /// up in a table of f16, and knows no lower bound of the steps of Nemotron-H.
 const BAR: f64 = 8e-3;
 
+/// What a model reads: tokens, and the source that they answer to where there is an encoder.
+type Read<'a> = (&'a [u32], Option<&'a [u32]>);
+
 /// llama.cpp, with attention in f32, computes `expected` for `ids` from the converted folder, and the most likely tokens are the same.
-fn witnessed(python: &str, family: &str, folder: &Path, ids: &[u32], expected: &[f32], deviation: f64) -> Outcome {
+fn witnessed(python: &str, family: &str, folder: &Path, (ids, source): Read<'_>, expected: &[f32], deviation: f64) -> Outcome {
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
     convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
-    let found = logits(python, &file, ids)?;
+    let found = logits(python, &file, ids, source)?;
     assert_eq!(found.len(), expected.len());
     let vocabulary = found.len() / ids.len();
     let rows = || found.chunks(vocabulary).zip(expected.chunks(vocabulary));
@@ -56,7 +51,8 @@ fn witnessed(python: &str, family: &str, folder: &Path, ids: &[u32], expected: &
 fn agrees(name: &str) -> Outcome {
     let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
     let expected = Expected::open(&folder)?;
-    witnessed(&python, name, &folder, &expected.long, &expected.long_logits, expected.deviation())
+    let source = expected.sources.as_ref().map(|[long, _]| &long[..]);
+    witnessed(&python, name, &folder, (&expected.long, source), &expected.long_logits, expected.deviation())
 }
 
 /// Our logits of `ids`, `[tokens, vocabulary]`, for settings that no fixture has.
@@ -77,7 +73,7 @@ fn stretched(parameters: Value) -> Outcome {
     })?;
     let expected = Expected::open(folder.path())?;
     let ours = reference(folder.path(), &expected.long)?;
-    witnessed(&python, "llama", folder.path(), &expected.long, &ours, expected.deviation())
+    witnessed(&python, "llama", folder.path(), (&expected.long, None), &ours, expected.deviation())
 }
 
 #[test]
@@ -99,7 +95,7 @@ fn varied(name: &str, change: impl FnOnce(&mut Map<String, Value>, &mut Tensors)
     let ours = reference(folder.path(), &expected.long)?;
     let worst = ours.iter().zip(&expected.long_logits).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
     assert!(worst > 0.1 * expected.deviation(), "the change makes a difference of {worst} only");
-    witnessed(&python, name, folder.path(), &expected.long, &ours, expected.deviation())
+    witnessed(&python, name, folder.path(), (&expected.long, None), &ours, expected.deviation())
 }
 
 #[test]
@@ -183,7 +179,7 @@ fn dots1_without_groups() -> Outcome {
         }
         config.insert("num_key_value_heads".into(), heads.into());
     })?;
-    witnessed(&python, "dots1", folder.path(), &expected.long, &expected.long_logits, expected.deviation())
+    witnessed(&python, "dots1", folder.path(), (&expected.long, None), &expected.long_logits, expected.deviation())
 }
 
 /// llama.cpp takes windows of 4096 tokens in SmallThinker, whatever the file says.
@@ -230,7 +226,7 @@ fn baichuan_with_its_layers() -> Outcome {
         })?;
         let expected = Expected::open(folder.path())?;
         let ours = reference(folder.path(), &expected.long)?;
-        witnessed(&python, name, folder.path(), &expected.long, &ours, expected.deviation())?;
+        witnessed(&python, name, folder.path(), (&expected.long, None), &ours, expected.deviation())?;
     }
     Ok(())
 }

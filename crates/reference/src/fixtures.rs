@@ -195,3 +195,17 @@ macro_rules! encoders {
         }
     };
 }
+
+/// The models of masked diffusion among the fixtures: as [`fixtures!`], with the values of
+/// [`ExpectedStates`](crate::check::ExpectedStates), which are logits, and answers.
+#[macro_export]
+macro_rules! denoisers {
+    ($each:ident) => {
+        $each! {
+            llada: gguf,
+            llada_moe: gguf,
+            llada_moe_parts: hub_only,
+            dream: gguf,
+        }
+    };
+}

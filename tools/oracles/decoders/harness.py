@@ -148,16 +148,28 @@ def expect(vocabulary, model, seed=1, steps=12):
 
 
 def answered(config, model, prompt, answer=16):
-    """Answers out of masks: in blocks, and by times."""
+    """Answers out of masks, in blocks and by times, and all that the model has seen on the way: `[steps, tokens]`."""
     sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
     import diffusion
 
     mask, shifted = config["mask_token_id"], config["model_type"] == "Dream"
-    by = lambda make, *how: torch.tensor(make(model, mask, prompt, answer, *how, shifted))
-    return {
-        "prompt": torch.tensor(prompt), "answer_in_blocks": by(diffusion.in_blocks, 8, 8, "low_confidence"),
-        "answer_by_times": by(diffusion.by_times, 10, "entropy"),
-    }
+    expected = {"prompt": torch.tensor(prompt)}
+    for how, make, *rest in (
+        ("in_blocks", diffusion.in_blocks, 8, 8, "low_confidence"),
+        ("by_times", diffusion.by_times, 10, "entropy"),
+        ("by_margin", diffusion.by_times, 5, "margin"),
+    ):
+        seen = []
+
+        def watched(ids):
+            # A step of the schedule may keep nothing.
+            if seen[-1:] != [list(ids)]:
+                seen.append(list(ids))
+            return model(ids)
+
+        expected[f"answer_{how}"] = torch.tensor(make(watched, mask, prompt, answer, *rest, shifted))
+        expected[f"seen_{how}"] = torch.tensor(seen)
+    return expected
 
 
 def save(folder, config, w, expected):

@@ -10,6 +10,7 @@ import sys
 import torch
 
 import harness
+import denoisers  # noqa: F401
 import llama_like  # noqa: F401
 import mixtures  # noqa: F401
 import others  # noqa: F401

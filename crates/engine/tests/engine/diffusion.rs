@@ -211,6 +211,8 @@ fn limits_of_answers() {
     assert_eq!(refused(with(Diffusion { eps: f32::NAN, ..Diffusion::default() })), "eps");
     assert_eq!(refused(Request { prompt_logprobs: Some(1), ..request.clone() }), "prompt_logprobs");
     assert_eq!(Remasking::named("no such"), None);
+    assert_eq!(Remasking::named("maskgit_plus"), Some(Remasking::LowConfidence));
+    assert_eq!(Remasking::named("topk_margin"), Some(Remasking::Margin));
     // Other models have no use for any of it.
     let (toy, _) = crate::toy::Toy::new(limits(8, 4, 16, 2));
     let other = Engine::new(toy, Words::new(), Config::default());

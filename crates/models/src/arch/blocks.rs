@@ -534,7 +534,7 @@ impl Moe {
         let normalizes = s.implied("norm_topk_prob", normalize)?;
         s.hf_only(normalizes != normalize, "GGUF files of its architecture mean the other value of `norm_topk_prob`");
         let shared = if shared { Some(s.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?) } else { None };
-        let inner = match s.optional_size("moe_intermediate_size", "expert_feed_forward_length")? {
+        let inner = match s.optional_size("moe_intermediate_size|expert_intermediate_size", "expert_feed_forward_length")? {
             Some(inner) => inner,
             None => s.size("intermediate_size|ffn_config.ffn_hidden_size", "feed_forward_length")?,
         };

@@ -59,10 +59,10 @@ pub(crate) fn says_nothing_of_causes(s: &Settings<'_>) -> Result<()> {
 }
 
 /// Notes that attention looks both ways; a GGUF file must not say otherwise.
-fn causes(s: &Settings<'_>) -> Result<()> {
+pub(super) fn causes(s: &Settings<'_>) -> Result<()> {
     s.note("attention.causal", Meta::Bool(false));
     match s.gguf_value("attention.causal") {
-        Some(Meta::Bool(true)) => Err(s.wrong("", "attention.causal", "is true, but the architecture is an encoder")),
+        Some(Meta::Bool(true)) => Err(s.wrong("", "attention.causal", "is true, but the architecture sees whole texts")),
         _ => Ok(()),
     }
 }

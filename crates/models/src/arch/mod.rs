@@ -20,8 +20,10 @@ mod dbrx;
 mod deberta;
 mod deci;
 mod deepseek;
+mod denoiser;
 mod diffllama;
 mod doge;
+mod dream;
 mod encoder;
 mod ernie4_5;
 mod exaone;
@@ -55,6 +57,7 @@ mod kimi_linear;
 mod latent;
 mod lfm2;
 mod lfm3;
+mod llada;
 mod llama;
 mod llama4;
 pub(crate) mod llama_like;
@@ -276,6 +279,9 @@ static ALL: &[&Arch] = &[
     &bart::M2M_100,
     &bart::BLENDERBOT,
     &bart::BLENDERBOT_SMALL,
+    &llada::LLADA,
+    &llada::LLADA_MOE,
+    &dream::DREAM,
     &bert::BERT,
     &bert::ROBERTA,
     &bert::ELECTRA,

@@ -25,10 +25,14 @@ pub(crate) static QWEN2_MOE: Arch = Arch {
 };
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>) -> Result<Value> {
+    decoder(s, g, moe, &qwen_masks(s, s.layers()?)?)
+}
+
+/// Each layer of which sees what `masks` says.
+pub(super) fn decoder(s: &Settings<'_>, g: &mut Graph<'_>, moe: Option<Moe>, masks: &[Mask]) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads { biased: s.implied("qkv_bias", true)?, ..Heads::read(s, c.width)? };
     let rope = s.rope(heads.head, RopeStyle::Halves)?;
-    let masks = qwen_masks(s, c.layers)?;
     let feed_forward = FeedForward::read(s, c.layers, moe)?;
     Ok(c.build(g, |g, layer, x| {
         let x = c.residual(g, x, "attn_norm", |g, x| heads.attention(g, x, masks[layer], |g, q, _| g.rope(q, heads.head, &rope)));

@@ -10,6 +10,7 @@ pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &
         "baichuan" if config.contains_key("z_loss_weight") || config.get("vocab_size") == Some(&125_696.into()) => "baichuan2",
         "bailing_moe" if is_true("moe_router_enable_expert_bias") || is_true("use_qk_norm") => "bailing_moe_v2",
         "bailing_moe" if is_true("norm_head") => "bailing_moe_norm_head",
+        "llada" if config.contains_key("num_experts") => "llada_moe",
         // Grok 2 goes by the name of another model.
         "git" if is_grok(config) => "grok-2",
         other => other,
@@ -18,6 +19,10 @@ pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &
 
 /// Whether the checkpoint says that it is a Grok.
 fn is_grok(config: &Map<String, Value>) -> bool {
-    let names = config.get("architectures").and_then(Value::as_array);
-    names.into_iter().flatten().any(|name| name == "Grok1ForCausalLM")
+    classes(config).any(|name| name == "Grok1ForCausalLM")
+}
+
+/// The classes of the reference code.
+fn classes(config: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    config.get("architectures").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

@@ -167,3 +167,12 @@ pub fn llama_cpp(python: &str, file: &Path, arguments: &[&str]) -> Outcome<Strin
     }
     Ok(String::from_utf8(run.stdout)?)
 }
+
+/// llama.cpp's logits of `ids`, which answer to the source where there is one: `[tokens, vocabulary]`.
+pub fn llama_cpp_logits(python: &str, file: &Path, ids: &[u32], source: Option<&[u32]>) -> Outcome<Vec<f32>> {
+    let list = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let lists: Vec<String> = [Some(ids), source].into_iter().flatten().map(list).collect();
+    let text = llama_cpp(python, file, &lists.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let rows: Vec<&str> = text.lines().rev().take(ids.len()).collect();
+    Ok(rows.into_iter().rev().flat_map(|r| r.split(' ')).map(str::parse).collect::<Result<_, _>>()?)
+}
