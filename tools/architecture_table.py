@@ -75,7 +75,9 @@ def checked(rows, names):
     for family in sorted(rows):
         folder = fixture(family)
         model_type = json.loads((folder / "config.json").read_text()).get("model_type", family) if folder else family
-        gguf = next((n["gguf"] for n in names if model_type in n["model_type"]), [])
+        # Some go by the `model_type` of others.
+        own = family if any(family in n["model_type"] for n in names) else model_type
+        gguf = next((n["gguf"] for n in names if own in n["model_type"]), [])
         authors = {against for _, against in rows[family].values() if against in ("transformers", "own oracle")}
         cells = [rounded_up(rows[family][c][0]) if c in rows[family] else "-" for c in COLUMNS]
         first = [family, f"`{model_type}`", " ".join(f"`{g}`" for g in gguf) or "-", ", ".join(sorted(authors)) or "-"]
@@ -88,6 +90,7 @@ def mapped(rows, names):
     seen = set()
     for family in rows:
         folder = fixture(family)
+        seen.add(family)
         seen.add(json.loads((folder / "config.json").read_text()).get("model_type", family) if folder else family)
     lines = []
     for arch in sorted(names, key=lambda n: n["model_type"]):

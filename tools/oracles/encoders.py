@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModel
 
 SMALL = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=64, max_position_embeddings=64)
 DEBERTA = dict(SMALL, relative_attention=True, position_biased_input=False, layer_norm_eps=1e-7, type_vocab_size=0)
+T5 = dict(d_model=32, d_kv=6, d_ff=48, num_layers=2, num_heads=4, vocab_size=64)
 MODELS = {
     # As DeBERTa V3: buckets that grow with the distance, positions through the matrices of contents.
     "deberta_v3": ("deberta-v2", dict(DEBERTA, position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p")),
@@ -22,14 +23,23 @@ MODELS = {
                                        position_biased_input=True)),
     # Windows that are shorter than the text.
     "modernbert_local": ("modernbert", dict(SMALL, local_attention=10, num_hidden_layers=3, pad_token_id=0)),
+    # Layers that are not as wide as all heads together.
+    "t5_encoder": ("t5", T5),
+    # Gated, with biases of each layer.
+    "umt5_encoder": ("umt5", T5),
 }
+# Encoders of models that have a decoder too.
+ALONE = {"t5": "T5EncoderModel", "umt5": "UMT5EncoderModel"}
 
 
 def make(name, out):
     kind, settings = MODELS[name]
     config = AutoConfig.for_model(kind, **settings)
     torch.manual_seed(len(name))
-    model = AutoModel.from_config(config, attn_implementation="eager").float().eval()
+    if kind in ALONE:
+        model = getattr(transformers, ALONE[kind])._from_config(config).float().eval()
+    else:
+        model = AutoModel.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for key, p in sorted(model.named_parameters()):
             norm = "norm" in key.lower() and key.endswith("weight")

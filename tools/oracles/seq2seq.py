@@ -19,7 +19,15 @@ VOCABULARY = 64
 # Encoder and decoder differ in all that can differ.
 BART = dict(vocab_size=VOCABULARY, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
             encoder_ffn_dim=24, decoder_ffn_dim=20, max_position_embeddings=64)
+# Layers that are not as wide as all heads together.
+T5 = dict(vocab_size=VOCABULARY, d_model=16, d_kv=6, d_ff=24, num_layers=3, num_decoder_layers=2, num_heads=2, decoder_start_token_id=0)
+OWN_HEAD = dict(T5, tie_word_embeddings=False)
 FAMILIES = {
+    "t5": ("T5", dict(T5, relative_attention_num_buckets=12), {}),
+    "t5_gated": ("T5", dict(OWN_HEAD, feed_forward_proj="gated-gelu"), {}),
+    "t5_near": ("T5", dict(OWN_HEAD, feed_forward_proj="gated-silu", relative_attention_num_buckets=8, relative_attention_max_distance=20), {}),
+    "umt5": ("UMT5", dict(OWN_HEAD), {}),
+    "mt5": ("MT5", dict(OWN_HEAD), {}),
     "bart": ("Bart", dict(BART), dict(forced_bos_token_id=0)),
     "mbart": ("MBart", dict(BART, scale_embedding=True, decoder_start_token_id=5), dict(forced_bos_token_id=7)),
     "plbart": ("PLBart", dict(BART, scale_embedding=True, decoder_start_token_id=6), {}),
@@ -39,10 +47,19 @@ def draw(model, generator):
             continue
         if tensor.dim() > 1 and "final_logits_bias" not in name:
             new = torch.randn(tensor.shape, generator=generator) * (0.5 if "embed" in name or "shared" in name else 1.4 / tensor.shape[-1] ** 0.5)
+            if name.endswith("Attention.q.weight"):
+                new /= model.config.d_kv**0.5  # T5 does not scale its scores
         else:
             around = 1.0 if "norm" in name and name.endswith("weight") else 0.0
             new = around + 0.1 * torch.randn(tensor.shape, generator=generator)
         tensor.data.copy_(new.bfloat16())
+
+
+def publish(out, logits, model):
+    """Has the configuration say what published checkpoints say, in place of what transformers 5 makes of it."""
+    config = json.loads((out / "config.json").read_text())
+    config.pop("scale_decoder_outputs", None)
+    (out / "config.json").write_text(json.dumps(dict(config, tie_word_embeddings=False), indent=2) + "\n")
 
 
 def make(folder, name):
@@ -55,6 +72,10 @@ def make(folder, name):
     with torch.no_grad():
         draw(model, generator)
         model.tie_weights()
+        if settings.get("tie_word_embeddings") is False:
+            # transformers ties them, and leaves them apart where a checkpoint has both.
+            new = torch.randn(model.lm_head.weight.shape, generator=generator) * 0.4
+            model.lm_head.weight = torch.nn.Parameter(new.bfloat16().float())
     tokens = lambda n: torch.randint(3, VOCABULARY - 1, (n,), generator=generator)
     sources = {"short": tokens(5), "long": tokens(43)}
     for key, value in generation.items():
@@ -80,6 +101,8 @@ def make(folder, name):
     out = pathlib.Path(folder) / name
     model.bfloat16().save_pretrained(out)
     save_file({k: v.contiguous() for k, v in expected.items()}, out / "expected.safetensors")
+    if settings.get("tie_word_embeddings") is False:
+        publish(out, logits, model)
     (out / "meta.json").write_text(json.dumps({"transformers": transformers.__version__}) + "\n")
     print(name, sorted(json.loads((out / "config.json").read_text())), (out / "model.safetensors").stat().st_size)
 

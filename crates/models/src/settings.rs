@@ -592,8 +592,8 @@ impl<'a> Settings<'a> {
     /// Whether the output matrix is the embedding table, where the checkpoint says so.
     pub(crate) fn tied(&self, names: &[&str]) -> Result<Option<bool>> {
         const TIED: &str = "tie_word_embeddings|weight_tying";
-        // These have an output matrix whatever their checkpoints say.
-        const NEVER_TIED: [&str; 3] = ["nemotron_h", "kimi_linear", "bailing_hybrid"];
+        // These have an output matrix, or have one where it is there, whatever their checkpoints say.
+        const NEVER_TIED: [&str; 6] = ["nemotron_h", "kimi_linear", "bailing_hybrid", "t5", "umt5", "mt5"];
         let says = self.json(TIED).is_some();
         if names.iter().any(|n| NEVER_TIED.contains(n)) || self.is_gguf() || !says {
             Ok(None)

@@ -173,6 +173,7 @@ const NEEDLESS: &[(&[&str], &[&str])] = &[
         ],
     ),
     (&["olmo_hybrid"], &["linear_a_log_*", "linear_dt_*"]),
+    (&["t5", "mt5", "umt5", "t5_encoder"], &["dense_act_fn", "is_gated_act"]),
     (&["qwen4_exp_text"], &["number_of_conv_states", "split_ngram_parts"]),
     (
         &["zamba2"],

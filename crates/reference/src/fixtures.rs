@@ -160,6 +160,11 @@ macro_rules! fixtures {
             m2m_100: hub_only,
             blenderbot: hub_only,
             blenderbot_small: hub_only,
+            t5: gguf,
+            t5_gated: gguf,
+            t5_near: hub_only,
+            umt5: gguf,
+            mt5: gguf,
             afmoe_in_gguf: gguf,
             exaone4_in_gguf: gguf,
             gemma4_moe: gguf,
@@ -192,6 +197,8 @@ macro_rules! encoders {
             modernbert: gguf,
             modernbert_local: gguf,
             nomic_bert: gguf,
+            t5_encoder: gguf,
+            umt5_encoder: gguf,
         }
     };
 }

@@ -329,7 +329,7 @@ impl Heads {
                 format!("is {kv_heads}, which does not divide {heads} heads"),
             ));
         }
-        let head = match s.optional_size("head_dim|kv_channels", "attention.key_length")? {
+        let head = match s.optional_size("head_dim|kv_channels|d_kv", "attention.key_length")? {
             Some(head) => head,
             None if width.is_multiple_of(heads) => width / heads,
             None => {

@@ -107,6 +107,7 @@ mod seq2seq;
 mod smallthinker;
 mod stablelm;
 mod starcoder2;
+mod t5;
 pub(crate) mod variants;
 mod windows;
 mod zamba2;
@@ -279,6 +280,10 @@ static ALL: &[&Arch] = &[
     &bart::M2M_100,
     &bart::BLENDERBOT,
     &bart::BLENDERBOT_SMALL,
+    &t5::T5,
+    &t5::UMT5,
+    &t5::MT5,
+    &t5::T5_ENCODER,
     &llada::LLADA,
     &llada::LLADA_MOE,
     &dream::DREAM,

@@ -5,7 +5,7 @@ use super::{
     Arch,
     bert::{EMBEDDINGS, HEADS, POSITIONS},
     encoder::Encoder,
-    relative::distances,
+    relative::{distances, t5_bucket},
 };
 use crate::{
     Result,
@@ -46,7 +46,7 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     }
     let table = g.constant("position_bias.weight", &[rows, e.heads.heads]);
     let fixed = (0..e.heads.heads).flat_map(|h| (0..BUCKETS).map(move |b| (h, b))).map(|(h, b)| table[b * e.heads.heads + h]).collect();
-    let buckets = distances(FARTHEST, |d| t5_bucket(d, true));
+    let buckets = distances(FARTHEST, |d| t5_bucket(d, true, BUCKETS, FARTHEST));
     let relative = Relative { buckets, count: BUCKETS, fixed: Some(fixed), of_query: None, of_key: None };
     g.limit_context(g.context().saturating_sub(FIRST).max(1));
     let x = g.embed("token_embd", e.c.width, 1.0);
@@ -59,35 +59,4 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
         g.linear(y, "attn_output", e.c.width)
     };
     Ok(e.build(g, x, attention, |g, _, x| g.ffn(x, e.inner, act)))
-}
-
-/// T5's bucket for a key that is `distance` behind the query: one for each small distance, then wider ones, with half of them for
-/// keys ahead where `both_ways`. In f32, as the reference has it.
-fn t5_bucket(distance: i64, both_ways: bool) -> u32 {
-    let (count, first) = match both_ways {
-        true if distance < 0 => (BUCKETS / 2, BUCKETS / 2),
-        true => (BUCKETS / 2, 0),
-        false => (BUCKETS, 0),
-    };
-    let distance = if both_ways { distance.unsigned_abs() as usize } else { distance.max(0) as usize };
-    let exact = count / 2;
-    let far = || {
-        let turns = (distance as f32 / exact as f32).ln() / (FARTHEST as f32 / exact as f32).ln();
-        (exact + (turns * (count - exact) as f32) as usize).min(count - 1)
-    };
-    (first + if distance < exact { distance } else { far() }) as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Values of `MPNetEncoder.relative_position_bucket` of transformers 5.24, for keys behind and ahead.
-    #[test]
-    fn buckets() {
-        let behind: Vec<u32> = [0, 1, 7, 8, 11, 12, 16, 23, 32, 64, 100, 127, 128, 500].map(|d| t5_bucket(d, true)).into();
-        assert_eq!(behind, [0, 1, 7, 8, 8, 9, 10, 11, 12, 14, 15, 15, 15, 15]);
-        let ahead: Vec<u32> = [1, 7, 8, 32, 500].map(|d| t5_bucket(-d, true)).into();
-        assert_eq!(ahead, [17, 23, 24, 28, 31]);
-    }
 }

@@ -10,6 +10,23 @@ pub(crate) fn distances(reach: usize, bucket: impl Fn(i64) -> u32) -> Vec<u32> {
     (-reach..=reach).map(bucket).collect()
 }
 
+/// T5's bucket, of `count`, for a key that is `distance` behind the query: one for each small distance, then wider ones up to the distance
+/// `farthest`, with half of them for keys ahead where `both_ways` (Raffel et al. 2020, arXiv:1910.10683). In f32, as the reference has it.
+pub(crate) fn t5_bucket(distance: i64, both_ways: bool, count: usize, farthest: usize) -> u32 {
+    let (count, first) = match both_ways {
+        true if distance < 0 => (count / 2, count / 2),
+        true => (count / 2, 0),
+        false => (count, 0),
+    };
+    let distance = if both_ways { distance.unsigned_abs() as usize } else { distance.max(0) as usize };
+    let exact = count / 2;
+    let far = || {
+        let turns = (distance as f32 / exact as f32).ln() / (farthest as f32 / exact as f32).ln();
+        (exact + (turns * (count - exact) as f32) as usize).min(count - 1)
+    };
+    (first + if distance < exact { distance } else { far() }) as u32
+}
+
 /// What a projection makes of a table of positions, computed when a device reads it: `matrix norm(table[p]) + bias`.
 pub(crate) struct Projected {
     /// `[positions, width]`.
@@ -93,5 +110,25 @@ impl Rows for ProjectedRows {
     }
     fn scheme(&self) -> &str {
         "made of positions"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of `_relative_position_bucket` of transformers 5.24 (`MPNetEncoder`, `T5Attention`), for keys behind and ahead.
+    #[test]
+    fn buckets() {
+        let both = |d| t5_bucket(d, true, 32, 128);
+        assert_eq!([0, 1, 7, 8, 11, 12, 16, 23, 32, 64, 100, 127, 128, 500].map(both), [0, 1, 7, 8, 8, 9, 10, 11, 12, 14, 15, 15, 15, 15]);
+        assert_eq!([1, 7, 8, 32, 500].map(|d| both(-d)), [17, 23, 24, 28, 31]);
+        let behind = |d| t5_bucket(d, false, 32, 128);
+        assert_eq!(
+            [-5, 0, 1, 15, 16, 17, 20, 31, 32, 64, 100, 127, 128, 500].map(behind),
+            [0, 0, 1, 15, 16, 16, 17, 21, 21, 26, 30, 31, 31, 31]
+        );
+        assert_eq!([0, 1, 3, 4, 5, 9, 15, 19, 20, 30].map(|d| t5_bucket(d, false, 8, 20)), [0, 1, 3, 4, 4, 6, 7, 7, 7, 7]);
+        assert_eq!([-19, -9, -3, -2, -1, 0, 1, 2, 3, 9, 19].map(|d| t5_bucket(d, true, 8, 20)), [7, 7, 6, 6, 5, 0, 1, 2, 2, 3, 3]);
     }
 }

@@ -11,6 +11,7 @@ pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &
         "bailing_moe" if is_true("moe_router_enable_expert_bias") || is_true("use_qk_norm") => "bailing_moe_v2",
         "bailing_moe" if is_true("norm_head") => "bailing_moe_norm_head",
         "llada" if config.contains_key("num_experts") => "llada_moe",
+        "t5" | "mt5" | "umt5" if is_encoder(config) => "t5_encoder",
         // Grok 2 goes by the name of another model.
         "git" if is_grok(config) => "grok-2",
         other => other,
@@ -20,6 +21,11 @@ pub(crate) fn variant<'a>(model_type: &'a str, config: &Map<String, Value>) -> &
 /// Whether the checkpoint says that it is a Grok.
 fn is_grok(config: &Map<String, Value>) -> bool {
     classes(config).any(|name| name == "Grok1ForCausalLM")
+}
+
+/// Whether the checkpoint says that it is the encoder of a T5 alone.
+fn is_encoder(config: &Map<String, Value>) -> bool {
+    classes(config).any(|name| name.ends_with("T5EncoderModel"))
 }
 
 /// The classes of the reference code.

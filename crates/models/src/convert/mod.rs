@@ -5,6 +5,7 @@
 
 mod pre;
 mod tensors;
+mod unigram;
 mod vocabulary;
 
 use crate::{
@@ -78,7 +79,7 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
         writer.wide(&key, &values)?;
     }
     match vocabulary::read(checkpoint, built.model.plan.vocabulary)? {
-        Some(pairs) => pairs.iter().try_for_each(|(key, value)| writer.pair(key, value))?,
+        Some(pairs) => vocabulary::write(&pairs, &mut writer)?,
         None => {
             writer.pair("tokenizer.ggml.model", &Meta::Text("none".into()))?;
             remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());

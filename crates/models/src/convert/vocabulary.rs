@@ -1,12 +1,15 @@
 //! The vocabulary, from `tokenizer.json` and what lies beside it, as `tokenizer.ggml.*` and `tokenizer.chat_template`.
 //!
-//! BPE of two kinds is written. Byte-level BPE is `gpt2` in GGUF, which names the pre-tokenizer instead of describing it, so
+//! Three kinds are written. Byte-level BPE is `gpt2` in GGUF, which names the pre-tokenizer instead of describing it, so
 //! the description must be one of `pre::ALL`. BPE over characters that falls back to bytes, as SentencePiece trains it, is
-//! `llama`, which has scores instead of merges. Other kinds are refused by name.
+//! `llama`, which has scores instead of merges. SentencePiece's unigram is `t5` ([`unigram`]). Other kinds are refused by name.
 
-use super::pre;
+use super::{pre, unigram};
 use crate::{Error, Result};
-use onebit_formats::{Checkpoint, Meta, Texts, gguf::token_kind as kind};
+use onebit_formats::{
+    Checkpoint, Meta, Texts,
+    gguf::{Writer, token_kind as kind},
+};
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,12 +21,19 @@ pub(super) fn read(checkpoint: &Checkpoint, size: usize) -> Result<Option<Vec<(S
         Some(text) => parse(checkpoint, "tokenizer_config.json", &text)?,
         None => Value::Null,
     };
-    let byte_level = tokenizer["model"]["byte_fallback"] != true;
-    let source = Vocabulary { checkpoint, tokenizer: &tokenizer, config: &config, byte_level };
+    let model = match &tokenizer["model"] {
+        model if model["type"] == "Unigram" || model["vocab"].is_array() => Model::Unigram,
+        model if model["byte_fallback"] == true => Model::SentencePiece,
+        _ => Model::ByteLevel,
+    };
+    let source = Vocabulary { checkpoint, tokenizer: &tokenizer, config: &config, model };
     let mut pairs = Pairs::default();
     source.kind(&mut pairs)?;
     let tokens = source.tokens(size)?;
-    source.merges(&tokens, &mut pairs)?;
+    match model {
+        Model::Unigram => source.scores(size, &mut pairs)?,
+        _ => source.merges(&tokens, &mut pairs)?,
+    }
     source.roles(&tokens, &mut pairs);
     source.templates(&mut pairs)?;
     tokens.write(&mut pairs);
@@ -36,6 +46,22 @@ fn parse(checkpoint: &Checkpoint, file: &str, text: &str) -> Result<Value> {
 
 fn wrong(checkpoint: &Checkpoint, file: &str, key: &str, what: impl Into<String>) -> Error {
     Error::Setting { path: checkpoint.path.join(file), key: key.into(), what: what.into() }
+}
+
+/// SentencePiece's compiled rules of what characters become, whose bytes llama.cpp reads as bytes only.
+const CHARSMAP: &str = "precompiled_charsmap";
+
+/// Writes the pairs.
+pub(super) fn write(pairs: &[(String, Meta)], writer: &mut Writer) -> Result<()> {
+    for (key, value) in pairs {
+        match value {
+            Meta::Integers(bytes) if key.ends_with(CHARSMAP) => {
+                writer.bytes(key, &bytes.iter().map(|byte| *byte as u8).collect::<Vec<_>>())?;
+            }
+            value => writer.pair(key, value)?,
+        }
+    }
+    Ok(())
 }
 
 /// Pairs of the file, in the order they are found.
@@ -71,11 +97,22 @@ impl Tokens<'_> {
     }
 }
 
+/// What makes tokens of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Model {
+    /// BPE over bytes.
+    ByteLevel,
+    /// BPE over characters.
+    SentencePiece,
+    /// The most probable pieces.
+    Unigram,
+}
+
 struct Vocabulary<'a> {
     checkpoint: &'a Checkpoint,
     tokenizer: &'a Value,
     config: &'a Value,
-    byte_level: bool,
+    model: Model,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -92,10 +129,22 @@ impl<'a> Vocabulary<'a> {
     /// The kind of model, and what GGUF calls the pre-tokenizer.
     fn kind(&self, pairs: &mut Pairs) -> Result<()> {
         let text = |s: &str| Meta::Text(s.into());
-        if self.byte_level {
+        if self.model == Model::ByteLevel {
             let pre = pre::name(self.tokenizer).map_err(|what| self.wrong("pre_tokenizer", what))?;
             pairs.add("model", text("gpt2"));
             pairs.add("pre", text(pre));
+            return Ok(());
+        }
+        if self.model == Model::Unigram {
+            let spaces = unigram::spaces(self.steps("normalizer", "normalizers"), self.steps("pre_tokenizer", "pretokenizers"));
+            let spaces = spaces.map_err(|(key, what)| self.wrong(key, what))?;
+            pairs.add("model", text("t5"));
+            pairs.add("pre", text("default"));
+            pairs.add("add_space_prefix", Meta::Bool(spaces.prefix));
+            pairs.add("remove_extra_whitespaces", Meta::Bool(spaces.merged));
+            if !spaces.charsmap.is_empty() {
+                pairs.add(CHARSMAP, Meta::Integers(spaces.charsmap.into_iter().map(i64::from).collect()));
+            }
             return Ok(());
         }
         // Whether a text is read as if it began with a space: a normalizer or pre-tokenizer puts `▁` before it.
@@ -111,21 +160,30 @@ impl<'a> Vocabulary<'a> {
     /// The tokens of a table of `size` rows.
     fn tokens(&self, size: usize) -> Result<Tokens<'a>> {
         let model = &self.tokenizer["model"];
-        let Some(vocabulary) = model["vocab"].as_object() else {
-            return Err(self.wrong("model.vocab", "is no object; BPE can be converted"));
-        };
         let mut tokens = Tokens { by_id: vec![None; size], added: HashMap::new() };
         let mut put = |text: &'a str, id: &Value, kind: i64| {
             let id = id.as_u64().and_then(|id| usize::try_from(id).ok()).filter(|id| *id < size);
             let short: String = text.chars().take(40).collect();
             let id =
                 id.ok_or_else(|| self.wrong("model.vocab", format!("gives `{short}` an id that the model's {size} tokens do not reach")))?;
-            tokens.by_id[id] = Some((text, if model["unk_token"] == text { kind::UNKNOWN } else { kind }));
+            let unknown = model["unk_token"] == text || model["unk_id"].as_u64() == Some(id as u64);
+            tokens.by_id[id] = Some((text, if unknown { kind::UNKNOWN } else { kind }));
             Ok::<usize, Error>(id)
         };
-        for (text, id) in vocabulary {
-            let byte = !self.byte_level && text.len() == 6 && text.starts_with("<0x");
-            put(text, id, if byte { kind::BYTE } else { kind::NORMAL })?;
+        match &model["vocab"] {
+            Value::Object(vocabulary) => {
+                for (text, id) in vocabulary {
+                    let byte = self.model == Model::SentencePiece && text.len() == 6 && text.starts_with("<0x");
+                    put(text, id, if byte { kind::BYTE } else { kind::NORMAL })?;
+                }
+            }
+            Value::Array(pieces) => {
+                for (id, piece) in pieces.iter().enumerate() {
+                    let text = piece[0].as_str().ok_or_else(|| self.wrong("model.vocab", format!("has no text at {id}")))?;
+                    put(text, &Value::from(id), kind::NORMAL)?;
+                }
+            }
+            _ => return Err(self.wrong("model.vocab", "is no object and no list; BPE and unigram can be converted")),
         }
         let mut added = HashMap::new();
         for token in self.tokenizer["added_tokens"].as_array().into_iter().flatten() {
@@ -149,19 +207,35 @@ impl<'a> Vocabulary<'a> {
                 _ => None,
             };
             let (left, right) = halves.ok_or_else(|| self.wrong(KEY, format!("has no pair at {rank}")))?;
-            if self.byte_level {
+            if self.model == Model::ByteLevel {
                 lines.push(format!("{left} {right}").as_bytes());
             } else {
                 ranks.entry(format!("{left}{right}")).or_insert(rank);
             }
         }
-        if self.byte_level {
+        if self.model == Model::ByteLevel {
             pairs.add("merges", Meta::Texts(lines));
         } else {
             let rank = |text: &str| ranks.get(text).copied().unwrap_or(merges.len());
             let scores = tokens.by_id.iter().map(|token| token.map_or(0.0, |(text, _)| -(rank(text) as f32)));
             pairs.add("scores", Meta::Floats(scores.collect()));
         }
+        Ok(())
+    }
+
+    /// The scores of the pieces of a unigram model, for a table of `size` rows.
+    fn scores(&self, size: usize, pairs: &mut Pairs) -> Result<()> {
+        const KEY: &str = "model.vocab";
+        let model = &self.tokenizer["model"];
+        if model["byte_fallback"] == true {
+            return Err(self.wrong("model.byte_fallback", "is true, which GGUF has no way to say of a unigram model"));
+        }
+        let mut scores = vec![unigram::UNUSED; size];
+        for (id, (score, piece)) in scores.iter_mut().zip(model["vocab"].as_array().into_iter().flatten()).enumerate() {
+            let found = piece[1].as_f64().filter(|score| score.is_finite());
+            *score = found.ok_or_else(|| self.wrong(KEY, format!("has no score at {id}")))? as f32;
+        }
+        pairs.add("scores", Meta::Floats(scores));
         Ok(())
     }
 
@@ -189,7 +263,7 @@ impl<'a> Vocabulary<'a> {
             ("eos_token_id", eos),
             ("eot_token_id", ends.iter().copied().find(|id| Some(*id) != eos)),
             ("padding_token_id", named("pad_token")),
-            ("unknown_token_id", named("unk_token")),
+            ("unknown_token_id", named("unk_token").or_else(|| self.tokenizer["model"]["unk_id"].as_u64().map(|id| id as usize))),
         ];
         for (key, id) in roles {
             if let Some(id) = id {
@@ -197,14 +271,25 @@ impl<'a> Vocabulary<'a> {
             }
         }
         pairs.add("add_bos_token", Meta::Bool(bos.is_some() && self.begins_with(bos)));
+        if self.model == Model::Unigram {
+            // For the others nothing is put behind a text.
+            pairs.add("add_eos_token", Meta::Bool(eos.is_some() && self.around(|single| single.last()) == eos.map(|id| id as u64)));
+        }
+    }
+
+    /// The token that the post-processor puts where `place` looks in its list.
+    fn around(&self, place: impl Fn(&[Value]) -> Option<&Value>) -> Option<u64> {
+        let mut steps = self.steps("post_processor", "processors").iter().filter(|s| s["type"] == "TemplateProcessing");
+        steps.find_map(|step| {
+            let name = place(step["single"].as_array()?)?["SpecialToken"]["id"].as_str()?;
+            step["special_tokens"][name]["ids"][0].as_u64()
+        })
     }
 
     /// Whether the post-processor, or where there is none the configuration, puts `bos` before a text.
     fn begins_with(&self, bos: Option<usize>) -> bool {
-        for step in self.steps("post_processor", "processors").iter().filter(|s| s["type"] == "TemplateProcessing") {
-            let Some(name) = step["single"][0]["SpecialToken"]["id"].as_str() else { continue };
-            let id = step["special_tokens"][name]["ids"][0].as_u64();
-            return id.is_some() && id.map(|id| id as usize) == bos;
+        if let Some(id) = self.around(|single| single.first()) {
+            return Some(id as usize) == bos;
         }
         self.config["add_bos_token"] == true && self.tokenizer["post_processor"].is_null()
     }

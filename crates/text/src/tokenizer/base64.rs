@@ -1,7 +1,7 @@
 //! Base 64 (RFC 4648, section 4), as files of vocabularies use it.
 
 /// The bytes that a text stands for; `None` where it is not base 64. The end may lack its `=`.
-pub(crate) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let digits = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
     let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
     for group in digits.chunks(4) {

@@ -12,7 +12,7 @@
 //! of vocabulary means to add a file that builds them, and a model where it needs another one.
 
 mod added;
-mod base64;
+pub mod base64;
 mod bpe;
 mod bytes;
 mod cache;
