@@ -1,15 +1,17 @@
 //! A whole answer: what a model thinks first, and then what it is held to.
 
 use crate::lark::{escaped, quoted, regex};
-use crate::{GrammarError, Limits, Source};
+use crate::{Calls, GrammarError, Limits, Source};
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use onebit_text::parse::Opening;
 
 /// What an answer is held to, and what may come before that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What it must be.
-    pub source: Source,
+    /// What it must be, unless it is calls. Without it, it is calls, or a text where those are not required.
+    pub source: Option<Source>,
+    /// Calls of tools that it may or must be.
+    pub calls: Option<Calls>,
     /// What the model may write before: its reasoning, and marks of the format in which it writes. Nothing is held to a form in reasoning,
     /// but that special tokens are not part of it.
     pub opening: Opening,
@@ -17,7 +19,7 @@ pub struct Answer {
 
 impl From<Source> for Answer {
     fn from(source: Source) -> Self {
-        Self { source, opening: Opening::default() }
+        Self { source: Some(source), calls: None, opening: Opening::default() }
     }
 }
 
@@ -27,27 +29,41 @@ const BODY: &str = "answer";
 /// White space that may follow reasoning; it is no part of the answer.
 const SPACE: &str = "SPACE: /[ \\t\\r\\n]{1,8}/\n";
 
+/// The vocabulary's marks.
+#[derive(Clone, Copy)]
+pub(crate) struct Tokens<'a> {
+    /// The texts of special tokens, the longest first.
+    pub(crate) special: &'a [(String, u32)],
+    /// Those that end an answer.
+    pub(crate) ends: &'a [u32],
+}
+
 impl Answer {
-    /// `special` are the texts of special tokens, the longest first.
-    pub(crate) fn compile(&self, special: &[(String, u32)], limits: &Limits) -> Result<TopLevelGrammar, GrammarError> {
-        let body = GrammarWithLexer { name: Some(BODY.into()), ..self.source.compile(limits)? };
-        let Some(top) = self.top(special) else { return Ok(TopLevelGrammar::from_grammar(body)) };
-        Ok(TopLevelGrammar { grammars: vec![GrammarWithLexer::from_lark(top), body], max_tokens: None })
+    pub(crate) fn compile(&self, tokens: Tokens<'_>, limits: &Limits) -> Result<TopLevelGrammar, GrammarError> {
+        let body = self.source.as_ref().map(|source| source.compile(limits)).transpose()?;
+        let body = body.map(|body| GrammarWithLexer { name: Some(BODY.into()), ..body });
+        let Some(top) = self.top(tokens, limits)? else {
+            let body = body.ok_or_else(|| GrammarError::Invalid("there is nothing that the answer is held to".into()))?;
+            return Ok(TopLevelGrammar::from_grammar(body));
+        };
+        Ok(TopLevelGrammar { grammars: [GrammarWithLexer::from_lark(top)].into_iter().chain(body).collect(), max_tokens: None })
     }
 
     /// The grammar around the body, if there is anything around it.
-    fn top(&self, special: &[(String, u32)]) -> Option<String> {
+    fn top(&self, tokens: Tokens<'_>, limits: &Limits) -> Result<Option<String>, GrammarError> {
         let Opening { pairs, begun, again, lead, lead_is_optional } = &self.opening;
-        if pairs.is_empty() && lead.is_empty() {
-            return None;
+        if pairs.is_empty() && lead.is_empty() && self.calls.is_none() {
+            return Ok(None);
         }
+        let special = tokens.special;
         let again = mark(again, special);
         let lead = match mark(lead, special) {
             lead if *lead_is_optional && !lead.is_empty() => format!("({lead})?"),
             lead => lead,
         };
         let mut rules = String::from(SPACE);
-        let mut start = String::from("start:");
+        let mut start =
+            String::from(if self.calls.is_some() && begun.is_none() && !pairs.is_empty() { "start: CALL_SPACE?" } else { "start:" });
         let mut whole = Vec::new();
         for (i, (open, close)) in pairs.iter().enumerate() {
             rules.push_str(&reasoning(i, close, special));
@@ -62,7 +78,17 @@ impl Answer {
         if !whole.is_empty() && begun.is_none() {
             start.push_str(&format!(" (({}) SPACE?)?", whole.join(" | ")));
         }
-        Some(format!("{start} {lead} @{BODY}\n{rules}"))
+        let said = match (&self.calls, &self.source) {
+            (Some(calls), _) if calls.required => String::new(),
+            (_, Some(_)) => format!("{lead} @{BODY}"),
+            _ => format!("{lead} said"),
+        };
+        if let Some(calls) = &self.calls {
+            rules.push_str(&calls.lark(tokens, limits)?);
+            let either = if said.is_empty() { String::new() } else { format!("| {said}") };
+            return Ok(Some(format!("{start} (calls {either})\n{rules}")));
+        }
+        Ok(Some(format!("{start} {said}\n{rules}")))
     }
 }
 

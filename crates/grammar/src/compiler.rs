@@ -1,5 +1,6 @@
 //! Makes grammars for one vocabulary.
 
+use crate::answer::Tokens;
 use crate::{Answer, GrammarError, Guide, Limits, Mask};
 use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
@@ -15,6 +16,8 @@ pub struct Compiler {
     limits: Limits,
     /// The texts of tokens that are structure, the longest first.
     special: Vec<(String, u32)>,
+    /// The tokens that end an answer.
+    ends: Vec<u32>,
 }
 
 /// A token, as grammars see it.
@@ -69,12 +72,12 @@ impl Compiler {
             let environment: TokEnv = Arc::new(Environment(trie));
             ParserFactory::new(&environment, InferenceCapabilities::default(), &SlicedBiasComputer::general_slices())
         });
-        Ok(Self { factory: made?.map_err(|error| GrammarError::of(&error.to_string()))?, limits, special })
+        Ok(Self { factory: made?.map_err(|error| GrammarError::of(&error.to_string()))?, limits, special, ends: ends.to_vec() })
     }
 
     /// Reads what an answer is to be held to.
     pub fn compile(&self, answer: &Answer) -> Result<Grammar, GrammarError> {
-        let grammar = answer.compile(&self.special, &self.limits)?;
+        let grammar = answer.compile(Tokens { special: &self.special, ends: &self.ends }, &self.limits)?;
         // Strangers' grammars are read on a stack that is large enough for all that the limits allow.
         let reading = std::thread::scope(|scope| {
             let work = || {

@@ -5,6 +5,7 @@
 //!
 //! - `source`: what clients may ask for. `gbnf`: llama.cpp's notation.
 //! - `answer`: what is held to a form, after what the model thinks.
+//! - `calls`: answers that are calls of tools, as the model's format writes them.
 //! - `compiler`: grammars for one vocabulary; what is read comes from strangers. `guide`: a grammar while an answer is made.
 //!
 //! ```
@@ -20,6 +21,7 @@
 //! ```
 
 mod answer;
+mod calls;
 mod compiler;
 mod error;
 mod gbnf;
@@ -29,6 +31,7 @@ mod limits;
 mod source;
 
 pub use answer::Answer;
+pub use calls::{Calls, Function};
 pub use compiler::{Compiler, Grammar, Word};
 pub use error::GrammarError;
 pub use guide::{Guide, Mask};

@@ -76,6 +76,15 @@ impl Source {
     }
 }
 
+/// As [`spaced`], and letters may be written as `\u00fc`: some templates write all but ASCII so.
+pub(crate) fn with_escapes(schema: Value, lenient: bool) -> Value {
+    let mut schema = spaced(schema, lenient);
+    if let Some(settings) = schema.get_mut("x-guidance").and_then(Value::as_object_mut) {
+        settings.entry("json_allow_general_unicode_escapes").or_insert(true.into());
+    }
+    schema
+}
+
 /// The schema with our settings, where it does not bring its own.
 fn spaced(schema: Value, lenient: bool) -> Value {
     let settings = json!({ "whitespace_pattern": SPACE, "whitespace_flexible": true, "lenient": lenient });
@@ -88,7 +97,7 @@ fn spaced(schema: Value, lenient: bool) -> Value {
     Value::Object(schema)
 }
 
-fn check_schema(schema: &Value, limits: &Limits) -> Result<(), GrammarError> {
+pub(crate) fn check_schema(schema: &Value, limits: &Limits) -> Result<(), GrammarError> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(GrammarError::Invalid("a schema is a JSON object".into()));
     }

@@ -29,7 +29,7 @@ impl Form {
                 format!("`{param}` is not supported: the model does not write from left to right, so it cannot be held to a form");
             return Err(ApiError::unsupported(param, message));
         }
-        model.compile(&Answer { source, opening }, &limits.grammar).map_err(|error| refused(&param, &error))
+        model.compile(&Answer { source: Some(source), calls: None, opening }, &limits.grammar).map_err(|error| refused(&param, &error))
     }
 }
 

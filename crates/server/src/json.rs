@@ -93,6 +93,16 @@ impl Fields {
         self.fields.swap_remove(name).filter(|v| !v.is_null())
     }
 
+    /// Looks at a field without taking it.
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name).filter(|v| !v.is_null())
+    }
+
+    /// Puts a field there, in place of what has its name.
+    pub(crate) fn put(&mut self, name: &str, value: Value) {
+        self.fields.insert(name.to_owned(), value);
+    }
+
     /// Takes a boolean.
     pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.value(name) {

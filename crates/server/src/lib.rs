@@ -15,6 +15,7 @@
 
 mod answer;
 mod body;
+mod chat;
 mod connection;
 mod endpoints;
 mod error;
@@ -23,11 +24,13 @@ mod gate;
 mod generation;
 mod guard;
 mod images;
+mod infill;
 mod json;
 mod marks;
 mod messages;
 mod options;
 mod params;
+mod plain_tools;
 mod serve;
 mod sse;
 mod state;

@@ -5,8 +5,9 @@ use crate::images::{Image, Images};
 use crate::json::{Fields, kind_of, shorten, too_many, wrong_type};
 use crate::marks::{AllBarriersUsed, Rendered};
 use crate::options::Limits;
+use crate::plain_tools::{self, Place};
 use crate::state::Model;
-use crate::tools;
+use crate::tools::{self, Tools};
 use onebit_text::{Error, Render};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +15,9 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Prompt {
     pub(crate) rendered: Rendered,
     /// The tools that the model may call.
-    pub(crate) tools: Option<Value>,
+    pub(crate) tools: Option<Tools>,
+    /// The template has no place for tools: they are described in a message, and calls are written as JSON.
+    pub(crate) plain_calls: bool,
     /// The images whose marks it has.
     pub(crate) images: Vec<Image>,
 }
@@ -29,39 +32,57 @@ pub(crate) fn render(fields: &mut Fields, model: &Model, limits: &Limits) -> Res
         ApiError::unsupported("messages", "The model has no chat template, so it cannot chat; /v1/completions takes a bare prompt")
     })?;
     let knows = |word: &str| template.sources().any(|source| source.contains(word));
-    let tools = tools::take(fields, limits, knows("tools"))?;
+    let tools = tools::take(fields, limits)?;
     let options = options(fields, template.source())?;
-    let known = Known { developer: knows("developer"), tools: knows("tool") };
+    let known = Known { developer: knows("developer") };
     let mut images = Images { sees: model.tower.is_some(), limits, found: vec![] };
     let messages = check(messages, limits, known, &mut images)?;
     // The texts of tools are defused together with those of messages.
-    let mut texts = Value::Array(vec![messages, tools.clone().unwrap_or_default()]);
+    let mut texts = Value::Array(vec![messages, tools.as_ref().map(|tools| tools.shown.clone()).unwrap_or_default()]);
     let barrier = model.marks.defuse(&mut texts).map_err(|AllBarriersUsed| {
         ApiError::invalid("messages", "`messages` hold special tokens together with all noncharacters from U+FDD0 to U+FDEF")
     })?;
-    let (mut messages, shown) = (texts[0].take(), texts[1].take());
-    model.contents.fit(&mut messages, model.tower.as_ref().map_or("", |tower| tower.processor().bare()));
-    let options = Render { tools: tools.is_some().then_some(shown), ..options };
-    let text = match template.render(&messages, &options) {
-        // Some templates take arguments as text only.
-        Err(error @ Error::Messages(_)) if tools::write_arguments(&mut messages) => template.render(&messages, &options).map_err(|_| error),
-        rendered => rendered,
+    let (messages, shown) = (texts[0].take(), texts[1].take());
+    let shown = tools.is_some().then_some(shown);
+    let (plain_tools, plain_calls) = (shown.is_some() && !knows("tools"), !knows("tool"));
+    let render = |mut messages: Value| {
+        model.contents.fit(&mut messages, model.tower.as_ref().map_or("", |tower| tower.processor().bare()));
+        let options = Render { tools: shown.clone().filter(|_| !plain_tools), ..options.clone() };
+        match template.render(&messages, &options) {
+            // Some templates take arguments as text only.
+            Err(error @ Error::Messages(_)) if tools::write_arguments(&mut messages) => {
+                template.render(&messages, &options).map_err(|_| error)
+            }
+            rendered => rendered,
+        }
+    };
+    let described = shown.as_ref().filter(|_| plain_tools);
+    let text = match described {
+        None if !plain_calls => render(messages),
+        _ => match render(plain_tools::rewrite(&messages, described, Place::System)) {
+            Err(error @ Error::Messages(_)) if plain_tools => {
+                render(plain_tools::rewrite(&messages, described, Place::User)).map_err(|_| error)
+            }
+            rendered => rendered,
+        },
     };
     let text = text.map_err(|error| match error {
         Error::Messages(_) => ApiError::invalid("messages", error.to_string()),
         other => ApiError::internal(other),
     })?;
-    Ok(Prompt { rendered: Rendered::new(text, barrier), tools, images: images.found })
+    Ok(Prompt { rendered: Rendered::new(text, barrier), tools, plain_calls: plain_tools, images: images.found })
 }
 
 /// The texts of all messages, a line break between them: what a model that answers to a source reads, where no template says otherwise.
 fn plain(fields: &mut Fields, messages: Value, limits: &Limits) -> Result<Prompt, ApiError> {
-    tools::take(fields, limits, false)?;
+    if tools::take(fields, limits)?.is_some() {
+        return Err(ApiError::unsupported("tools", "`tools` is not supported with this model: it answers to one text, and knows no chats"));
+    }
     options(fields, "")?;
     let mut images = Images { sees: false, limits, found: vec![] };
-    let messages = check(messages, limits, Known { developer: false, tools: false }, &mut images)?;
+    let messages = check(messages, limits, Known { developer: false }, &mut images)?;
     let texts: Vec<&str> = messages.as_array().into_iter().flatten().filter_map(|message| message["content"].as_str()).collect();
-    Ok(Prompt { rendered: Rendered::plain(texts.join("\n")), tools: None, images: images.found })
+    Ok(Prompt { rendered: Rendered::plain(texts.join("\n")), tools: None, plain_calls: false, images: images.found })
 }
 
 fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
@@ -95,8 +116,6 @@ fn options(fields: &mut Fields, template: &str) -> Result<Render, ApiError> {
 struct Known {
     /// The role `developer`.
     developer: bool,
-    /// The role `tool`, and calls.
-    tools: bool,
 }
 
 /// Messages as templates see them: a known role, and content that is one string, or a list of parts where there are images.
@@ -124,11 +143,7 @@ fn message(at: &str, message: Value, known: Known, images: &mut Images<'_>) -> R
     let role = match role {
         // OpenAI's newer name for the same thing.
         "developer" if !known.developer => "system",
-        "developer" | "system" | "user" | "assistant" => role,
-        "tool" if known.tools => role,
-        "tool" => {
-            return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: the model's chat template knows no tools")));
-        }
+        "developer" | "system" | "user" | "assistant" | "tool" => role,
         "function" => return Err(ApiError::unsupported(format!("{at}.role"), format!("`{at}.role`: use the role `tool`"))),
         other => {
             let message =
@@ -142,9 +157,6 @@ fn message(at: &str, message: Value, known: Known, images: &mut Images<'_>) -> R
         let at = format!("{at}.tool_calls");
         if !is_assistant {
             return Err(ApiError::invalid(&at, format!("`{at}` may only be part of a message of the role `assistant`")));
-        }
-        if !known.tools {
-            return Err(ApiError::unsupported(&at, format!("`{at}`: the model's chat template knows no tools")));
         }
         message.insert("tool_calls".into(), tools::calls(&at, calls)?);
     }
@@ -213,7 +225,7 @@ mod tests {
     use super::*;
 
     fn known(developer: bool) -> Known {
-        Known { developer, tools: developer }
+        Known { developer }
     }
 
     #[test]
@@ -245,11 +257,10 @@ mod tests {
             (json!([{ "content": "x" }]), "messages[0].role"),
             (json!([{ "role": 1, "content": "x" }]), "messages[0].role"),
             (json!([{ "role": "wizard", "content": "x" }]), "messages[0].role"),
-            (json!([{ "role": "tool", "content": "x" }]), "messages[0].role"),
             (json!([{ "role": "user" }]), "messages[0].content"),
             (json!([{ "role": "user", "content": 1 }]), "messages[0].content"),
             (json!([{ "role": "user", "content": {} }]), "messages[0].content"),
-            (json!([{ "role": "assistant", "tool_calls": [{}] }]), "messages[0].tool_calls"),
+            (json!([{ "role": "assistant", "tool_calls": [{}] }]), "messages[0].tool_calls[0].function"),
             (part(json!("text")), "messages[1].content[0]"),
             (part(json!({ "text": "x" })), "messages[1].content[0].type"),
             (part(json!({ "type": "hologram" })), "messages[1].content[0].type"),

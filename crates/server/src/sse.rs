@@ -32,6 +32,10 @@ pub(crate) trait Format: Send + Unpin + 'static {
     fn finish(&mut self, choice: usize, finish: Finish, out: &mut Events);
     /// After all choices have ended without a fault.
     fn end(&mut self, out: &mut Events);
+    /// A fault ends the answer.
+    fn fail(&mut self, error: &ApiError, out: &mut Events) {
+        out.json(&error.body());
+    }
 }
 
 /// The text of events that are to be sent.
@@ -47,6 +51,14 @@ impl Events {
             tracing::error!(%error, "an event could not be written");
         }
         self.0.extend_from_slice(b"\n\n");
+    }
+
+    /// Adds an event that has a name.
+    pub(crate) fn named(&mut self, name: &str, data: &impl Serialize) {
+        self.0.extend_from_slice(b"event: ");
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(b'\n');
+        self.json(data);
     }
 
     /// Adds the event by which OpenAI's API ends a stream.
@@ -103,7 +115,7 @@ impl<F: Format> HttpBody for EventBody<F> {
                     Event::Token(token) => this.format.token(choice, token, &mut out),
                     Event::Finished(finish) => this.format.finish(choice, finish, &mut out),
                     Event::Failed(error) => {
-                        out.json(&ApiError::body(&failed(&error)));
+                        this.format.fail(&failed(&error), &mut out);
                         ended = true;
                     }
                 },

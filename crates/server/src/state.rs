@@ -83,6 +83,8 @@ pub(crate) struct Model {
     pub(crate) marks: Marks,
     /// How its chats' answers are read.
     pub(crate) reading: Reading,
+    /// The same where the template has no place for tools.
+    pub(crate) plain_reading: Reading,
     /// Makes grammars, once there was one to be made.
     compiler: OnceLock<Result<Compiler, GrammarError>>,
 }
@@ -104,7 +106,10 @@ pub(crate) struct Reading {
 
 impl Reading {
     fn of(template: Option<&ChatTemplate>, tokenizer: &Tokenizer) -> Self {
-        let output = Output::of(&template.map(|t| t.sources().collect::<Vec<_>>().join("\n")).unwrap_or_default());
+        Self::with(Output::of(&template.map(|t| t.sources().collect::<Vec<_>>().join("\n")).unwrap_or_default()), tokenizer)
+    }
+
+    fn with(output: Output, tokenizer: &Tokenizer) -> Self {
         let shown = tokenizer.special_ids().filter(|id| tokenizer.token_text(*id).is_some_and(|text| output.needs(&text))).collect();
         Self { output, shown }
     }
@@ -116,8 +121,9 @@ impl From<Loaded> for Model {
         let processor = tower.as_ref().map(Tower::processor);
         let marks = Marks::of(engine.tokenizer(), processor.into_iter().flat_map(|p| [p.mark(), p.token()]));
         let reading = Reading::of(template.as_ref(), engine.tokenizer());
+        let plain_reading = Reading::with(reading.output.with_plain_calls(), engine.tokenizer());
         let contents = template.as_ref().map_or(Contents::TEXT, |template| template.contents(processor.map(|p| p.mark())));
-        Self { engine, template, contents, tower, sampling, info, ranks, marks, reading, compiler: OnceLock::new() }
+        Self { engine, template, contents, tower, sampling, info, ranks, marks, reading, plain_reading, compiler: OnceLock::new() }
     }
 }
 

@@ -1,55 +1,224 @@
 //! The tools of a request, and the calls of them in its messages.
 
 use crate::error::ApiError;
+use crate::forms::{self, Form};
 use crate::json::{Fields, shorten, too_many, wrong_type};
 use crate::options::Limits;
-use serde_json::{Map, Value};
+use crate::state::Model;
+use onebit_grammar::{Answer, Calls, Function, Grammar, GrammarError};
+use onebit_text::parse::{Opening, Output};
+use serde_json::{Map, Value, json};
+
+/// The tools of a request, and what of them an answer may or must call.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Tools {
+    /// As templates and those who read calls take them.
+    pub(crate) shown: Value,
+    /// Those that may be called, by their places in `tools`.
+    pub(crate) allowed: Vec<usize>,
+    /// Of each tool, whether its arguments are held to its schema.
+    strict: Vec<bool>,
+    /// There is no answer without a call.
+    pub(crate) required: bool,
+    /// There is no more than one call.
+    pub(crate) single: bool,
+    /// The field that asked for what an answer has to be held to.
+    asked: String,
+}
+
+impl Tools {
+    /// Whether an answer has to be held to calls of these tools. Otherwise the model writes as it likes, and what is a call is read as one.
+    pub(crate) fn is_held(&self) -> bool {
+        let all = self.strict.len();
+        self.required || self.single || self.allowed.len() < all || self.allowed.iter().any(|i| self.strict[*i])
+    }
+
+    /// What an answer is held to.
+    fn calls(&self, output: &Output, loosened: &[usize]) -> Calls {
+        let function = |i: &usize| {
+            let function = &self.shown[*i]["function"];
+            let name = function["name"].as_str().unwrap_or_default().to_owned();
+            let is_loose = loosened.contains(i);
+            let parameters = if is_loose { Some(json!({ "type": "object" })) } else { function.get("parameters").cloned() };
+            Function { name, parameters, strict: self.strict[*i] }
+        };
+        Calls {
+            functions: self.allowed.iter().map(function).collect(),
+            written: output.written().to_vec(),
+            required: self.required,
+            single: self.single,
+        }
+    }
+
+    /// The grammar of answers that are calls, or a text or `form` where a call is not required.
+    pub(crate) fn compile(
+        &self,
+        form: Option<Form>,
+        output: &Output,
+        opening: Opening,
+        model: &Model,
+        limits: &Limits,
+    ) -> Result<Grammar, ApiError> {
+        if model.engine.config().denoising.is_some() {
+            let message =
+                format!("`{}` is not supported: the model does not write from left to right, so it cannot be held to calls", self.asked);
+            return Err(ApiError::unsupported(&self.asked, message));
+        }
+        let (source, param) = form.map_or((None, None), |form| (Some(form.source), Some(form.param)));
+        let source = source.filter(|_| !self.required);
+        let answer = |calls: Calls| Answer { source: source.clone(), calls: Some(calls), opening: opening.clone() };
+        let whole = match model.compile(&answer(self.calls(output, &[])), &limits.grammar) {
+            Ok(grammar) => return Ok(grammar),
+            Err(error) => error,
+        };
+        // Whose fault is it? Schemas that need not be held to are let go.
+        let mut loosened = Vec::new();
+        for i in &self.allowed {
+            let alone = Self { shown: self.shown.clone(), strict: self.strict.clone(), allowed: vec![*i], asked: String::new(), ..*self };
+            let alone = Calls { required: true, ..alone.calls(output, &[]) };
+            let alone = Answer { source: None, calls: Some(alone), opening: opening.clone() };
+            match model.compile(&alone, &limits.grammar) {
+                Ok(_) => {}
+                Err(_) if !self.strict[*i] => loosened.push(*i),
+                Err(error) => return Err(forms::refused(&format!("tools[{i}].function.parameters"), &error)),
+            }
+        }
+        let fault = |error: GrammarError| forms::refused(param.as_deref().unwrap_or(&self.asked), &error);
+        if loosened.is_empty() {
+            return Err(fault(whole));
+        }
+        model.compile(&answer(self.calls(output, &loosened)), &limits.grammar).map_err(fault)
+    }
+}
+
+/// Which tools an answer may or must call.
+enum Choice {
+    /// Any, or none: as the model sees fit.
+    Auto,
+    None,
+    Required,
+    /// Those of these names, and one of them at least if it is said so.
+    Named {
+        names: Vec<String>,
+        required: bool,
+        param: &'static str,
+    },
+}
 
 /// Takes `tools` and what governs their use. None are left where the model is not to call any, so that its template does not
-/// show them either. `has_place` says whether the template has a place for them.
-pub(crate) fn take(fields: &mut Fields, limits: &Limits, has_place: bool) -> Result<Option<Value>, ApiError> {
+/// show them either.
+pub(crate) fn take(fields: &mut Fields, limits: &Limits) -> Result<Option<Tools>, ApiError> {
     let is_empty = |v: &Value| v.as_array().is_some_and(Vec::is_empty);
     fields.only("functions", is_empty, "use `tools`")?;
     fields.only("function_call", |v| v == "none" || v == "auto", "use `tool_choice`")?;
     let parallel = fields.boolean("parallel_tool_calls")?.unwrap_or(true);
-    let is_off = match fields.value("tool_choice") {
-        None => false,
-        Some(Value::String(choice)) if choice == "auto" => false,
-        Some(Value::String(choice)) if choice == "none" => true,
-        Some(Value::String(choice)) if choice != "required" => {
-            let message = format!("Invalid value for `tool_choice`: `{}` is not one of none, auto, required", shorten(&choice));
-            return Err(ApiError::invalid("tool_choice", message));
-        }
-        Some(Value::String(_) | Value::Object(_)) => {
-            let message = "`tool_choice` is not supported with this value: a call cannot be forced yet; send `auto` or `none`";
-            return Err(ApiError::unsupported("tool_choice", message));
-        }
-        Some(other) => return Err(wrong_type("tool_choice", "a string or an object", &other)),
-    };
+    let choice = choice(fields)?;
     let tools = match fields.value("tools") {
-        None => return Ok(None),
+        None => vec![],
         Some(Value::Array(tools)) => tools,
         Some(other) => return Err(wrong_type("tools", "an array of tools", &other)),
     };
     if tools.len() > limits.tools {
         return Err(too_many("tools", tools.len(), limits.tools));
     }
-    let tools = tools.into_iter().enumerate().map(|(i, t)| tool(&format!("tools[{i}]"), t)).collect::<Result<Vec<Value>, _>>()?;
-    if tools.is_empty() || is_off {
+    let tools = tools.into_iter().enumerate().map(|(i, t)| tool(&format!("tools[{i}]"), t)).collect::<Result<Vec<_>, _>>()?;
+    let (tools, strict): (Vec<Value>, Vec<bool>) = tools.into_iter().unzip();
+    let (allowed, required, asked) = match choice {
+        Choice::None => return Ok(None),
+        Choice::Auto => ((0..tools.len()).collect(), false, "tools"),
+        Choice::Required => ((0..tools.len()).collect::<Vec<_>>(), true, "tool_choice"),
+        Choice::Named { names, required, param } => {
+            let find = |name: &String| {
+                tools.iter().position(|tool| tool["function"]["name"] == **name).ok_or_else(|| {
+                    ApiError::invalid(param, format!("Invalid value for `{param}`: none of `tools` is named `{}`", shorten(name)))
+                })
+            };
+            let mut places = names.iter().map(find).collect::<Result<Vec<usize>, _>>()?;
+            places.sort_unstable();
+            places.dedup();
+            (places, required, param)
+        }
+    };
+    if tools.is_empty() {
+        return match required {
+            true => {
+                Err(ApiError::invalid("tool_choice", "Invalid value for `tool_choice`: there are no `tools` of which one could be called"))
+            }
+            false => Ok(None),
+        };
+    }
+    if allowed.is_empty() {
         return Ok(None);
     }
-    if !has_place {
-        return Err(ApiError::unsupported("tools", "`tools` is not supported with this model: its chat template has no place for them"));
-    }
-    if !parallel {
-        let message = "`parallel_tool_calls` must not be false: answers cannot be held to one call yet";
-        return Err(ApiError::unsupported("parallel_tool_calls", message));
-    }
-    Ok(Some(tools.into()))
+    let asked = match allowed.iter().find(|i| strict[**i]) {
+        _ if required || allowed.len() < tools.len() => asked.to_owned(),
+        Some(i) => format!("tools[{i}].function.strict"),
+        None => "parallel_tool_calls".into(),
+    };
+    Ok(Some(Tools { shown: tools.into(), allowed, strict, required, single: !parallel, asked }))
 }
 
-/// `{"type": "function", "function": {"name", "description", "parameters"}}`, without what says nothing.
-fn tool(at: &str, tool: Value) -> Result<Value, ApiError> {
+/// `tool_choice`: a word; a function, which must be called; or the tools that are allowed.
+fn choice(fields: &mut Fields) -> Result<Choice, ApiError> {
+    const NAME: &str = "tool_choice";
+    let mut map = match fields.value(NAME) {
+        None => return Ok(Choice::Auto),
+        Some(Value::String(word)) => {
+            return match word.as_str() {
+                "auto" => Ok(Choice::Auto),
+                "none" => Ok(Choice::None),
+                // Mistral's word.
+                "required" | "any" => Ok(Choice::Required),
+                _ => {
+                    let message = format!("Invalid value for `{NAME}`: `{}` is not one of none, auto, required", shorten(&word));
+                    Err(ApiError::invalid(NAME, message))
+                }
+            };
+        }
+        Some(Value::Object(map)) => map,
+        Some(other) => return Err(wrong_type(NAME, "a string or an object", &other)),
+    };
+    match map.get("type").and_then(Value::as_str) {
+        Some("function") => {
+            let at = "tool_choice.function";
+            let function = object(at, map.remove("function").unwrap_or_default())?;
+            name(at, &function)?;
+            let names = function.get("name").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
+            Ok(Choice::Named { names, required: true, param: "tool_choice.function.name" })
+        }
+        Some("allowed_tools") => {
+            let at = "tool_choice.allowed_tools";
+            let mut allowed = object(at, map.remove("allowed_tools").unwrap_or_default())?;
+            let required = match allowed.get("mode").and_then(Value::as_str) {
+                Some("auto") => false,
+                Some("required") => true,
+                _ => {
+                    let at = format!("{at}.mode");
+                    return Err(ApiError::invalid(&at, format!("`{at}` must be auto or required")));
+                }
+            };
+            let at = format!("{at}.tools");
+            let Some(Value::Array(tools)) = allowed.remove("tools") else {
+                return Err(ApiError::invalid(&at, format!("`{at}` must be an array of tools")));
+            };
+            let named = |(i, tool): (usize, Value)| {
+                let at = format!("{at}[{i}]");
+                let mut tool = object(&at, tool)?;
+                is_function(&at, &tool)?;
+                let at = format!("{at}.function");
+                let function = object(&at, tool.remove("function").unwrap_or_default())?;
+                name(&at, &function)?;
+                Ok(function.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
+            };
+            let names = tools.into_iter().enumerate().map(named).collect::<Result<Vec<_>, ApiError>>()?;
+            Ok(Choice::Named { names, required, param: "tool_choice.allowed_tools.tools" })
+        }
+        _ => Err(ApiError::invalid("tool_choice.type", "`tool_choice.type` must be function or allowed_tools")),
+    }
+}
+
+/// `{"type": "function", "function": {"name", "description", "parameters"}}`, without what says nothing; and whether it is strict.
+fn tool(at: &str, tool: Value) -> Result<(Value, bool), ApiError> {
     let mut tool = object(at, tool)?;
     is_function(at, &tool)?;
     let at = format!("{at}.function");
@@ -63,18 +232,15 @@ fn tool(at: &str, tool: Value) -> Result<Value, ApiError> {
         None | Some(Value::Null | Value::Object(_)) => {}
         Some(other) => return Err(wrong_type(&format!("{at}.parameters"), "an object", other)),
     }
-    match function.remove("strict") {
-        None | Some(Value::Null | Value::Bool(false)) => {}
-        Some(Value::Bool(true)) => {
-            let message = format!("`{at}.strict` must not be true: arguments cannot be held to their schema yet");
-            return Err(ApiError::unsupported(format!("{at}.strict"), message));
-        }
+    let strict = match function.remove("strict") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(strict)) => strict,
         Some(other) => return Err(wrong_type(&format!("{at}.strict"), "a boolean", &other)),
-    }
+    };
     function.retain(|_, value| !value.is_null());
     tool.insert("type".into(), "function".into());
     tool.insert("function".into(), function.into());
-    Ok(tool.into())
+    Ok((tool.into(), strict))
 }
 
 /// An assistant's calls, their arguments as objects, which is what templates take.
@@ -158,28 +324,60 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn tools(body: Value) -> Result<Option<Value>, ApiError> {
+    fn tools(body: Value) -> Result<Option<Tools>, ApiError> {
         let limits = Limits { tools: 2, ..Limits::default() };
         let mut fields = crate::json::object(body.to_string().as_bytes(), &limits)?;
-        let tools = take(&mut fields, &limits, true)?;
+        let tools = take(&mut fields, &limits)?;
         fields.finish()?;
         Ok(tools)
+    }
+
+    fn function(name: &str, strict: bool) -> Value {
+        json!({ "type": "function", "function": { "name": name, "strict": strict } })
     }
 
     #[test]
     fn tools_as_templates_take_them() {
         let f = json!({ "type": "function", "function": { "name": "f", "strict": false, "description": null, "parameters": {} } });
         let plain = json!([{ "type": "function", "function": { "name": "f", "parameters": {} } }]);
-        assert_eq!(tools(json!({ "tools": [f], "tool_choice": "auto", "parallel_tool_calls": true })), Ok(Some(plain)));
-        for none in [json!({ "tools": [f], "tool_choice": "none" }), json!({ "tools": [] }), json!({ "parallel_tool_calls": false })] {
+        let found = tools(json!({ "tools": [f], "tool_choice": "auto", "parallel_tool_calls": true })).expect("valid").expect("tools");
+        assert_eq!((&found.shown, found.is_held()), (&plain, false));
+        for none in [
+            json!({ "tools": [f], "tool_choice": "none" }),
+            json!({ "tools": [] }),
+            json!({ "parallel_tool_calls": false }),
+            json!({ "tools": [f], "tool_choice": { "type": "allowed_tools", "allowed_tools": { "mode": "auto", "tools": [] } } }),
+        ] {
             assert_eq!(tools(none), Ok(None));
+        }
+    }
+
+    /// What is asked for: the tools that may be called, whether one must be, whether there is one at most, and the field that says so.
+    #[test]
+    fn what_an_answer_is_held_to() {
+        let both = json!([function("f", false), function("g", false)]);
+        let allowed = |mode: &str| json!({ "type": "allowed_tools", "allowed_tools": { "mode": mode, "tools": [function("g", false)] } });
+        for (body, expected) in [
+            (json!({ "tools": both, "tool_choice": "required" }), (vec![0, 1], true, false, "tool_choice")),
+            (json!({ "tools": both, "parallel_tool_calls": false }), (vec![0, 1], false, true, "parallel_tool_calls")),
+            (
+                json!({ "tools": both, "tool_choice": { "type": "function", "function": { "name": "g" } } }),
+                (vec![1], true, false, "tool_choice.function.name"),
+            ),
+            (json!({ "tools": both, "tool_choice": allowed("auto") }), (vec![1], false, false, "tool_choice.allowed_tools.tools")),
+            (json!({ "tools": both, "tool_choice": allowed("required") }), (vec![1], true, false, "tool_choice.allowed_tools.tools")),
+            (json!({ "tools": [function("f", false), function("g", true)] }), (vec![0, 1], false, false, "tools[1].function.strict")),
+        ] {
+            let found = tools(body.clone()).expect("valid").expect("tools");
+            assert!(found.is_held(), "{body}");
+            assert_eq!((found.allowed, found.required, found.single, found.asked.as_str()), expected, "{body}");
         }
     }
 
     #[test]
     fn refusals_name_the_field() {
-        let f = json!({ "type": "function", "function": { "name": "f" } });
-        let strict = json!({ "type": "function", "function": { "name": "f", "strict": true } });
+        let f = function("f", false);
+        let choose = |choice: Value| json!({ "tools": [f], "tool_choice": choice });
         for (body, param) in [
             (json!({ "tools": {} }), "tools"),
             (json!({ "tools": [f, f, f] }), "tools"),
@@ -188,12 +386,26 @@ mod tests {
             (json!({ "tools": [{ "type": "function" }] }), "tools[0].function"),
             (json!({ "tools": [{ "function": {} }] }), "tools[0].function.name"),
             (json!({ "tools": [{ "function": { "name": "f", "parameters": 1 } }] }), "tools[0].function.parameters"),
-            (json!({ "tools": [strict] }), "tools[0].function.strict"),
-            (json!({ "tools": [f], "tool_choice": "required" }), "tool_choice"),
-            (json!({ "tools": [f], "tool_choice": f }), "tool_choice"),
-            (json!({ "tools": [f], "tool_choice": "maybe" }), "tool_choice"),
-            (json!({ "tools": [f], "tool_choice": 1 }), "tool_choice"),
-            (json!({ "tools": [f], "parallel_tool_calls": false }), "parallel_tool_calls"),
+            (json!({ "tools": [{ "function": { "name": "f", "strict": 1 } }] }), "tools[0].function.strict"),
+            (json!({ "tool_choice": "required" }), "tool_choice"),
+            (choose(json!("maybe")), "tool_choice"),
+            (choose(json!(1)), "tool_choice"),
+            (choose(json!({})), "tool_choice.type"),
+            (choose(json!({ "type": "custom" })), "tool_choice.type"),
+            (choose(json!({ "type": "function" })), "tool_choice.function"),
+            (choose(json!({ "type": "function", "function": { "name": 1 } })), "tool_choice.function.name"),
+            (choose(json!({ "type": "function", "function": { "name": "g" } })), "tool_choice.function.name"),
+            (choose(json!({ "type": "allowed_tools" })), "tool_choice.allowed_tools"),
+            (choose(json!({ "type": "allowed_tools", "allowed_tools": { "mode": "all", "tools": [] } })), "tool_choice.allowed_tools.mode"),
+            (choose(json!({ "type": "allowed_tools", "allowed_tools": { "mode": "auto" } })), "tool_choice.allowed_tools.tools"),
+            (
+                choose(json!({ "type": "allowed_tools", "allowed_tools": { "mode": "auto", "tools": [{ "type": "mcp" }] } })),
+                "tool_choice.allowed_tools.tools[0].type",
+            ),
+            (
+                choose(json!({ "type": "allowed_tools", "allowed_tools": { "mode": "auto", "tools": [function("g", false)] } })),
+                "tool_choice.allowed_tools.tools",
+            ),
             (json!({ "functions": [f] }), "functions"),
         ] {
             assert_eq!(tools(body.clone()).expect_err("refused").param.as_deref(), Some(param), "{body}");

@@ -162,7 +162,8 @@ def errors():
     bad, tool = openai.BadRequestError, {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     refused(bad, "temperature", lambda: chat(temperature=-1))
     refused(bad, "n", lambda: chat(n=10**6))
-    refused(bad, "tool_choice", lambda: chat(tools=[tool], tool_choice="required"))
+    refused(bad, "tool_choice", lambda: chat(tools=[tool], tool_choice="maybe"))
+    refused(bad, "tools[0].function.parameters", lambda: chat(tools=[strict({"not": {}})]))
     refused(bad, "response_format.type", lambda: chat(response_format={"type": "yaml"}))
     refused(bad, "messages", lambda: chat(messages=[]))
     refused(bad, "messages[0].role", lambda: chat(messages=[{"role": "wizard", "content": "x"}]))
@@ -183,6 +184,80 @@ def held_to_a_schema():
     form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": schema}}
     answer = json.loads(chat(response_format=form, max_tokens=60).choices[0].message.content)
     assert answer["city"] in ("Paris", "Rome") and answer["n"] in (3, 4) and len(answer) == 2, answer
+
+
+def strict(city):
+    parameters = {"type": "object", "properties": {"city": city, "days": {"type": "integer", "minimum": 1, "maximum": 3}},
+                  "required": ["city", "days"], "additionalProperties": False}
+    return {"type": "function", "function": {"name": "weather", "description": "The weather.", "strict": True, "parameters": parameters}}
+
+
+def is_call(name, arguments):
+    arguments = json.loads(arguments)
+    assert name == "weather" and arguments["city"] in ("Paris", "Rome") and arguments["days"] in (1, 2, 3) and len(arguments) == 2, arguments
+
+
+@check
+def forced_calls():
+    tools = [strict({"enum": ["Paris", "Rome"]})]
+    for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
+        forced = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": False, "max_tokens": 400}
+        answer = chat(**forced).choices[0]
+        assert answer.finish_reason == "tool_calls" and len(answer.message.tool_calls) == 1, answer
+        is_call(answer.message.tool_calls[0].function.name, answer.message.tool_calls[0].function.arguments)
+        with client.chat.completions.stream(model=MODEL, messages=MESSAGES, temperature=0, **forced) as stream:
+            for _ in stream:
+                pass
+            message = stream.get_final_completion().choices[0].message
+        is_call(message.tool_calls[0].function.name, message.tool_calls[0].function.arguments)
+
+
+def respond(**more):
+    return client.responses.create(**{"model": MODEL, "input": "Count from one to twenty.", "temperature": 0, "max_output_tokens": 8, **more})
+
+
+@check
+def responses_whole_and_streamed():
+    whole = respond(instructions="Be brief.")
+    assert whole.object == "response" and whole.status in ("completed", "incomplete") and whole.output_text
+    assert whole.usage.total_tokens == whole.usage.input_tokens + whole.usage.output_tokens
+    events = list(respond(instructions="Be brief.", stream=True))
+    assert [e.sequence_number for e in events] == list(range(len(events)))
+    assert events[0].type == "response.created" and events[-1].type == f"response.{whole.status}"
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == whole.output_text
+    assert events[-1].response.output_text == whole.output_text
+    # The conversation is sent again with each turn, as nothing is stored.
+    turn = [{"role": "user", "content": "Hi"}, *[item.model_dump() for item in whole.output], {"role": "user", "content": "Go on."}]
+    assert respond(input=turn).output_text is not None
+
+
+@check
+def responses_call_functions():
+    tool = {"type": "function", **strict({"enum": ["Paris", "Rome"]})["function"]}
+    answer = respond(tools=[tool], tool_choice="required", parallel_tool_calls=False, max_output_tokens=400)
+    call = answer.output[-1]
+    assert answer.status == "completed" and call.type == "function_call", answer
+    is_call(call.name, call.arguments)
+    events = list(respond(tools=[tool], tool_choice="required", parallel_tool_calls=False, max_output_tokens=400, stream=True))
+    done = [e for e in events if e.type == "response.function_call_arguments.done"]
+    is_call(done[0].name, done[0].arguments)
+    turn = [{"role": "user", "content": "Weather?"}, call.model_dump(),
+            {"type": "function_call_output", "call_id": call.call_id, "output": "Rain."}]
+    assert respond(input=turn, tools=[tool], tool_choice="none").output[-1].type == "message"
+
+
+@check
+def responses_held_to_a_schema():
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 4}}, "required": ["n"],
+              "additionalProperties": False}
+    form = {"format": {"type": "json_schema", "name": "n", "strict": True, "schema": schema}}
+    assert json.loads(respond(text=form, max_output_tokens=60).output_text)["n"] in (3, 4)
+
+
+@check
+def responses_refuse_what_needs_memory():
+    for param, value in (("store", True), ("previous_response_id", "resp_1"), ("background", True)):
+        refused(openai.BadRequestError, param, lambda: respond(**{param: value}))
 
 
 @check

@@ -26,7 +26,7 @@ impl FormArgs {
     pub(crate) fn grammar(&self, engine: &Engine, template: Option<&ChatTemplate>, prompt: &str) -> anyhow::Result<Option<Grammar>> {
         let Some((name, source)) = self.source()? else { return Ok(None) };
         let reads = template.map(|t| Output::of(&t.sources().collect::<Vec<_>>().join("\n")));
-        let answer = Answer { source, opening: reads.map(|reads| reads.opening(prompt)).unwrap_or_default() };
+        let answer = Answer { source: Some(source), calls: None, opening: reads.map(|reads| reads.opening(prompt)).unwrap_or_default() };
         let compiler = Compiler::of(engine.tokenizer(), Limits::default())?;
         compiler.compile(&answer).map(Some).map_err(|error| Usage(format!("{name}: {error}")).into())
     }

@@ -1,13 +1,11 @@
 //! `POST /v1/chat/completions`: answers a chat.
 
-use super::{prepare, prompt};
+use super::prepare;
 use crate::answer::{self, ChatLogprob, Head, Timings, Usage};
+use crate::chat::{self, Chat};
 use crate::error::{ApiError, call_id};
-use crate::forms;
 use crate::generation::{Choice, Generation};
-use crate::images;
 use crate::json::Fields;
-use crate::messages;
 use crate::params::{self, Streaming};
 use crate::sse::{self, Events, Format};
 use crate::state::{App, Model};
@@ -48,32 +46,10 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     let limits = &app.options.limits;
     params::model(&mut fields, &app.options)?;
     let streaming = params::streaming(&mut fields)?;
-    let mut request =
-        params::request(&mut fields, &["max_completion_tokens", "max_tokens", "n_predict"], 1, &model.sampling, limits, None)?;
     let n = params::choices(&mut fields, 1, limits)?;
-    request.logprobs = logprobs(&mut fields, limits.top_logprobs)?;
-    request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
-    refuse_unsupported(&mut fields)?;
-    let split = reasoning_format(&mut fields)?;
-    let form = forms::take(&mut fields, limits)?;
-    let prompt = messages::render(&mut fields, model, limits)?;
-    fields.finish()?;
-    let (output, tools) = (&model.reading.output, prompt.tools.as_ref());
-    if let Some(form) = form {
-        if tools.is_some() {
-            let message = format!("`{}` and `tools` must not both be given", form.param);
-            return Err(ApiError::unsupported(form.param, message));
-        }
-        request.grammar = Some(form.compile(model, output.opening(prompt.rendered.text()), limits)?);
-    }
-    let is_needed = tools.is_some() || (split && output.reasons());
-    let parser = is_needed.then(|| output.parser(prompt.rendered.text(), tools, split));
-    // A whole answer need not tell of a call before it is complete.
-    let parser = if streaming.is_some() { parser.map(Parser::streaming) } else { parser };
-    if is_needed {
-        request.shown = model.reading.shown.clone();
-    }
-    images::fill(&mut request, &prompt.rendered, &prompt.images, model, limits)?;
+    let logprobs = logprobs(&mut fields, limits.top_logprobs)?;
+    let lengths = ["max_completion_tokens", "max_tokens", "n_predict"];
+    let Chat { request, parser } = chat::take(fields, app, model, &lengths, streaming.is_some(), logprobs)?;
     Ok(Parsed { request, n, streaming, reader: Reader { parser, calls: 0 } })
 }
 
@@ -86,26 +62,6 @@ fn logprobs(fields: &mut Fields, most: usize) -> Result<Option<usize>, ApiError>
         (false, None | Some(0)) => Ok(None),
         (false, Some(_)) => Err(ApiError::invalid("top_logprobs", "`top_logprobs` is only allowed when `logprobs` is true")),
     }
-}
-
-/// Whether reasoning is to be split from content, which it is unless `reasoning_format` is `none`.
-fn reasoning_format(fields: &mut Fields) -> Result<bool, ApiError> {
-    match fields.string("reasoning_format")?.as_deref() {
-        None | Some("auto" | "deepseek") => Ok(true),
-        Some("none") => Ok(false),
-        Some(_) => Err(ApiError::unsupported("reasoning_format", "`reasoning_format` must be one of auto, deepseek, none")),
-    }
-}
-
-/// What OpenAI's API has for chats and this server has not.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    fields.only("modalities", |v| v.as_array().is_some_and(|m| m.iter().all(|m| m == "text")), "answers are text")?;
-    fields.only("audio", |_| false, "answers are text")?;
-    fields.only("web_search_options", |_| false, "nothing is looked up")?;
-    fields.only("verbosity", |v| v == "medium", "it cannot be told to the model")?;
-    // Speeds an answer up where it can be foreseen, and changes nothing in it.
-    fields.pass_over(&["prediction"]);
-    Ok(())
 }
 
 #[derive(Serialize)]

@@ -18,7 +18,13 @@ use serde::Serialize;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
-    let (model, Parsed { request, stream, return_tokens }) = prepare(&app, body, parse).await?;
+    let (model, parsed) = prepare(&app, body, parse).await?;
+    answer(&app, &model, parsed).await
+}
+
+/// Has the engine answer, and writes what it does.
+pub(super) async fn answer(app: &App, model: &Model, parsed: Parsed) -> Result<Response, ApiError> {
+    let Parsed { request, stream, return_tokens } = parsed;
     let evaluated = request.prompt.len();
     let generation = Generation::submit(&model.engine, [request], "prompt")?;
     if stream {
@@ -31,24 +37,30 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
     Ok(answer::json(&Last::new(choice.text, tokens, &app.options.model, &choice.finish)))
 }
 
-struct Parsed {
-    request: Request,
+pub(super) struct Parsed {
+    pub(super) request: Request,
     stream: bool,
     return_tokens: bool,
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
+    let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
+    let mut parsed = parameters(app, model, fields)?;
+    parsed.request.prompt = prompt::single("prompt", prompt, model.engine.tokenizer())?.ids;
+    Ok(parsed)
+}
+
+/// Takes all fields but the prompt, and refuses those that are left.
+pub(super) fn parameters(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let limits = &app.options.limits;
     params::model(&mut fields, &app.options)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
-    let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
     let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;
     request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
     request.grammar = forms::take(&mut fields, limits)?.map(|form| form.compile(model, Opening::default(), limits)).transpose()?;
     let return_tokens = fields.boolean("return_tokens")?.unwrap_or(false);
     fields.only("response_fields", |v| v.as_array().is_some_and(Vec::is_empty), "all fields are answered")?;
     fields.finish()?;
-    request.prompt = prompt::single("prompt", prompt, model.engine.tokenizer())?.ids;
     Ok(Parsed { request, stream, return_tokens })
 }
 

@@ -8,7 +8,9 @@ use crate::answer::{self, Head, TextLogprobs, Timings, Usage};
 use crate::error::ApiError;
 use crate::forms;
 use crate::generation::{Choice, Generation};
+use crate::infill::{self, Infill};
 use crate::json::Fields;
+use crate::options::Limits;
 use crate::params::{self, Streaming};
 use crate::sse::{self, Events, Format};
 use crate::state::{App, Model};
@@ -46,6 +48,8 @@ struct Plan {
     prompts: Vec<Prompt>,
     /// Choices for each prompt.
     n: usize,
+    /// How many were made for each.
+    best_of: usize,
     echo: bool,
     logprobs: bool,
 }
@@ -70,12 +74,46 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     base.grammar = forms::take(&mut fields, limits)?.map(|form| form.compile(model, Opening::default(), limits)).transpose()?;
     let prompts = prompt::several("prompt", prompt, tokenizer, limits.prompts)?;
     let n = params::choices(&mut fields, prompts.len(), limits)?;
-    fields.only("best_of", |v| v.as_u64() == Some(n as u64), "only as many choices are made as are answered, so it must equal `n`")?;
-    fields.only("suffix", |v| v == "", "filling in the middle is not there yet")?;
+    let best_of = best_of(&mut fields, n, prompts.len(), streaming.is_some(), limits)?;
+    let suffix = fields.string("suffix")?.filter(|suffix| !suffix.is_empty());
     fields.finish()?;
-    let requests = prompts.iter().flat_map(|p| params::repeat(Request { prompt: p.ids.clone(), ..base.clone() }, n)).collect();
-    let plan = Plan { prompts, n, echo, logprobs: base.logprobs.is_some() };
+    let logprobs = base.logprobs.is_some();
+    let infill = suffix.as_ref().map(|_| Infill::of(tokenizer, "suffix")).transpose()?;
+    if infill.is_some() && base.prompt_logprobs.is_some() {
+        let message = "`suffix` is not supported together with `echo` and `logprobs`: the prompt is not what is echoed";
+        return Err(ApiError::unsupported("suffix", message));
+    }
+    let after = infill::plain(suffix.as_deref().unwrap_or_default(), tokenizer);
+    let ids = |prompt: &Prompt| match (&infill, &prompt.text) {
+        (None, _) => prompt.ids.clone(),
+        (Some(infill), Some(text)) => infill.prompt(&infill::plain(text, tokenizer), &after, tokenizer),
+        (Some(infill), None) => infill.prompt(&prompt.ids, &after, tokenizer),
+    };
+    if best_of > n {
+        // By their logprobs the best ones are told.
+        base.logprobs = base.logprobs.or(Some(0));
+    }
+    let requests = prompts.iter().flat_map(|p| params::repeat(Request { prompt: ids(p), ..base.clone() }, best_of)).collect();
+    let plan = Plan { prompts, n, best_of, echo, logprobs };
     Ok(Parsed { requests, streaming, plan })
+}
+
+/// Of how many choices for each prompt the best `n` are answered.
+fn best_of(fields: &mut Fields, n: usize, prompts: usize, streams: bool, limits: &Limits) -> Result<usize, ApiError> {
+    const NAME: &str = "best_of";
+    let most = limits.choices / prompts.max(1);
+    let best_of = fields.integer(NAME, n as i64..=most as i64)?.map_or(n, |n| n as usize);
+    if best_of > n && streams {
+        let message = "`best_of` must equal `n` in a stream: which choices are the best is known at the end";
+        return Err(ApiError::unsupported(NAME, message));
+    }
+    Ok(best_of)
+}
+
+/// The mean logprob of a choice's tokens, by which OpenAI tells the best.
+fn score(choice: &Choice) -> f64 {
+    let logprobs = choice.tokens.iter().filter_map(|token| token.logprobs.as_ref()).map(|l| f64::from(l.logprob));
+    logprobs.sum::<f64>() / choice.tokens.len().max(1) as f64
 }
 
 #[derive(Serialize)]
@@ -84,6 +122,17 @@ struct TextChoice {
     index: usize,
     logprobs: Option<TextLogprobs>,
     finish_reason: Option<&'static str>,
+}
+
+/// The best `n` of each `of`, the best first.
+fn best(choices: Vec<Choice>, of: usize, n: usize) -> Vec<Choice> {
+    let (mut out, mut choices) = (Vec::new(), choices.into_iter().peekable());
+    while choices.peek().is_some() {
+        let mut group: Vec<Choice> = choices.by_ref().take(of).collect();
+        group.sort_by(|a, b| score(b).total_cmp(&score(a)));
+        out.extend(group.into_iter().take(n));
+    }
+    out
 }
 
 struct Writer {
@@ -131,9 +180,12 @@ impl Writer {
 
     fn whole(mut self, choices: Vec<Choice>) -> Response {
         let timings = choices.first().map(|c| Timings::of(&c.finish));
+        for (index, choice) in choices.iter().enumerate() {
+            self.usage.add(&choice.finish, index.is_multiple_of(self.plan.best_of));
+        }
+        let choices = if self.plan.best_of > self.plan.n { best(choices, self.plan.best_of, self.plan.n) } else { choices };
         let mut out = Vec::with_capacity(choices.len());
         for (index, choice) in choices.into_iter().enumerate() {
-            self.count(index, &choice.finish);
             let logprobs = self.plan.logprobs.then(|| {
                 let mut logprobs = self.prompt_logprobs(index, &choice.prompt);
                 for token in &choice.tokens {

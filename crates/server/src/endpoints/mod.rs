@@ -9,9 +9,11 @@ mod completions;
 mod detokenize;
 mod embeddings;
 mod health;
+mod infill;
 mod models;
-mod prompt;
+pub(crate) mod prompt;
 mod rerank;
+mod responses;
 mod tokenize;
 
 use crate::error::ApiError;
@@ -39,6 +41,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let openai = Router::new()
         .route("/chat/completions", post(chat_completions::handle))
         .route("/v1/chat/completions", post(chat_completions::handle))
+        .route("/responses", post(responses::handle))
+        .route("/v1/responses", post(responses::handle))
         .route("/v1/completions", post(completions::handle))
         .route("/v1/embeddings", post(embeddings::openai));
     let jina = Router::new()
@@ -49,6 +53,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let llama_server_compatible = Router::new()
         .route("/completion", post(completion::handle))
         .route("/completions", post(completion::handle))
+        .route("/infill", post(infill::handle))
         .route("/embedding", post(embeddings::llama))
         .route("/embeddings", post(embeddings::llama))
         .route("/tokenize", post(tokenize::handle))

@@ -53,7 +53,7 @@ pub(super) fn several(name: &str, value: Value, tokenizer: &Tokenizer, limit: us
 }
 
 /// Takes `answer_start`: text or ids that answers of a model with an encoder begin with.
-pub(super) fn answer_start(fields: &mut Fields, tokenizer: &Tokenizer) -> Result<Vec<u32>, ApiError> {
+pub(crate) fn answer_start(fields: &mut Fields, tokenizer: &Tokenizer) -> Result<Vec<u32>, ApiError> {
     const NAME: &str = "answer_start";
     match fields.value(NAME) {
         None => Ok(vec![]),

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) const IM_START: u32 = 256;
 pub(crate) const IM_END: u32 = 257;
 const VOCABULARY: usize = 258;
+/// Those that come after them where it fills gaps.
+const FILLS: [&str; 4] = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"];
 /// After this byte the model breaks: its step fails.
 pub(crate) const FAILS: char = '\u{1}';
 /// After this byte it gives NaN.
@@ -44,6 +46,8 @@ pub(crate) struct Toy {
     pub(crate) embeds: Option<Pool>,
     /// Whether the first number is a score of two texts; the second's tokens are given a half.
     pub(crate) ranks: bool,
+    /// Whether its vocabulary has marks for filling in the middle.
+    pub(crate) fills: bool,
 }
 
 impl Default for Toy {
@@ -58,6 +62,7 @@ impl Default for Toy {
             script: None,
             embeds: None,
             ranks: false,
+            fills: false,
             sees: false,
             plain: false,
         }
@@ -74,11 +79,12 @@ impl Toy {
             sees: self.sees,
             script: self.script,
             embeds: self.embeds.is_some(),
+            vocabulary: VOCABULARY + if self.fills { FILLS.len() } else { 0 },
             at: HashMap::new(),
             dead: false,
             logits: vec![],
         });
-        let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(), None).expect("a valid tokenizer"));
+        let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(self.fills), None).expect("a valid tokenizer"));
         let config = Config {
             max_sequences: self.max_sequences,
             context: self.context,
@@ -131,6 +137,7 @@ struct Alphabet {
     sees: bool,
     script: Option<&'static str>,
     embeds: bool,
+    vocabulary: usize,
     /// Of each slot: the position that comes next, and how much of the script has been told.
     at: HashMap<u32, (usize, usize)>,
     dead: bool,
@@ -157,16 +164,16 @@ impl Executable for Alphabet {
         &self.limits
     }
     fn vocabulary(&self) -> usize {
-        VOCABULARY
+        self.vocabulary
     }
     fn width(&self) -> usize {
-        if self.embeds { 3 } else { VOCABULARY }
+        if self.embeds { 3 } else { self.vocabulary }
     }
     fn given(&self) -> usize {
         if self.embeds || self.sees { super::tower::GIVEN } else { 0 }
     }
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], DeviceError> {
-        batch.check(&self.limits, &onebit_plan::BatchForm { given: self.given(), ..onebit_plan::BatchForm::text(VOCABULARY) })?;
+        batch.check(&self.limits, &onebit_plan::BatchForm { given: self.given(), ..onebit_plan::BatchForm::text(self.vocabulary) })?;
         std::thread::sleep(self.step);
         if self.dead {
             return Err(DeviceError::Failed("the toy is dead".into()));
@@ -184,14 +191,14 @@ impl Executable for Alphabet {
                 self.at.insert(span.slot, (span.start + span.len, told));
                 let right = script.as_bytes().get(told).map_or(IM_END, |b| u32::from(*b));
                 for _ in 0..span.outputs {
-                    self.logits.extend((0..VOCABULARY as u32).map(|token| if token == right { 12.0 } else { 0.0 }));
+                    self.logits.extend((0..self.vocabulary as u32).map(|token| if token == right { 12.0 } else { 0.0 }));
                 }
                 continue;
             }
             for (index, last) in (begin - span.outputs..begin).zip(&tokens[span.len - span.outputs..]) {
                 if let Some(row) = batch.inputs.row(index, self.given()).filter(|_| self.sees) {
                     let right = row[0] as usize;
-                    self.logits.extend((0..VOCABULARY).map(|token| if token == right { 12.0 } else { 0.0 }));
+                    self.logits.extend((0..self.vocabulary).map(|token| if token == right { 12.0 } else { 0.0 }));
                     continue;
                 }
                 match char::from_u32(*last).filter(|_| self.breaks) {
@@ -201,12 +208,12 @@ impl Executable for Alphabet {
                         return Err(DeviceError::Failed("the toy died".into()));
                     }
                     Some(PANICS) => panic!("the toy panicked"),
-                    Some(NAN) => self.logits.extend([f32::NAN; VOCABULARY]),
+                    Some(NAN) => self.logits.extend(std::iter::repeat_n(f32::NAN, self.vocabulary)),
                     _ if self.embeds => {
                         let given = batch.inputs.row(index, 3).map_or(0.0, |row| row[0]);
                         self.logits.extend([*last as f32 + given, 1.0, *last as f32 / -2.0]);
                     }
-                    _ => self.logits.extend((0..VOCABULARY as u32).map(|token| logit(*last, token))),
+                    _ => self.logits.extend((0..self.vocabulary as u32).map(|token| logit(*last, token))),
                 }
             }
         }
@@ -217,7 +224,7 @@ impl Executable for Alphabet {
 }
 
 /// Byte-level BPE without merges: GPT-2 writes each byte as one printable character.
-fn tokenizer_json() -> String {
+fn tokenizer_json(fills: bool) -> String {
     let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut vocabulary = Map::new();
     let mut stand_in = 256;
@@ -233,9 +240,11 @@ fn tokenizer_json() -> String {
     }
     let mark = |id: u32, content: &str| json!({ "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true });
     let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+    let mut added = vec![mark(IM_START, "<|im_start|>"), mark(IM_END, "<|im_end|>")];
+    added.extend(FILLS.iter().zip(VOCABULARY as u32..).filter(|_| fills).map(|(name, id)| mark(id, name)));
     let whole: Value = json!({
         "version": "1.0", "truncation": null, "padding": null,
-        "added_tokens": [mark(IM_START, "<|im_start|>"), mark(IM_END, "<|im_end|>")],
+        "added_tokens": added,
         "normalizer": null, "pre_tokenizer": byte_level, "post_processor": { "type": "TemplateProcessing", "single": [{ "Sequence": { "id": "A", "type_id": 0 } }], "special_tokens": {
             "<|im_start|>": { "id": "<|im_start|>", "ids": [IM_START], "tokens": ["<|im_start|>"] },
         }, "pair": [

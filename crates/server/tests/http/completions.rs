@@ -1,6 +1,7 @@
 //! `/v1/completions`.
 
-use crate::client::TestServer;
+use crate::client::{TestServer, options};
+use crate::toy::Toy;
 use serde_json::{Value, json};
 
 fn ask(server: &TestServer, more: Value) -> Value {
@@ -120,4 +121,77 @@ fn many_at_once_get_what_each_would_alone() {
         }
     });
     server.wait_until("empty", |s| s.running == 0 && s.pages_used == 0);
+}
+
+/// The prompt that is read: `x` before the gap, `yz` after it. The toy goes on from the last byte; from a mark it begins with `a`.
+#[test]
+fn gaps_are_filled() {
+    let server = TestServer::with(options(), Toy { fills: true, ..Toy::default() });
+    let reply = ask(&server, json!({ "prompt": "x", "suffix": "yz<|im_end|>" }));
+    assert_eq!((texts(&reply), &reply["usage"]["prompt_tokens"]), (vec!["abc"], &json!(3 + 1 + 2 + "<|im_end|>".len())));
+    let reply = ask(&server, json!({ "prompt": [[120], "xx"], "suffix": "y", "echo": true }));
+    assert_eq!((texts(&reply), &reply["usage"]["prompt_tokens"]), (vec!["xabc", "xxabc"], &json!(3 + 2 + 3 + 3)));
+    // An empty suffix is none.
+    assert_eq!(ask(&server, json!({ "prompt": "x", "suffix": "" }))["usage"]["prompt_tokens"], 1);
+    let body = json!({ "prompt": "x", "suffix": "y", "echo": true, "logprobs": 1 });
+    assert_eq!(server.post("/v1/completions", &body).error(400)["param"], "suffix");
+    assert_eq!(TestServer::start().post("/v1/completions", &json!({ "prompt": "x", "suffix": "y" })).error(400)["param"], "suffix");
+}
+
+#[test]
+fn infill_as_llama_server_has_it() {
+    let server = TestServer::with(options(), Toy { fills: true, ..Toy::default() });
+    let body = |more: Value| {
+        let mut body = json!({ "input_prefix": "ab", "input_suffix": "z", "temperature": 0, "n_predict": 3 });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let reply = server.post("/infill", &body(json!({}))).ok();
+    assert_eq!((&reply["content"], &reply["tokens_evaluated"]), (&json!("abc"), &json!(3 + 3)));
+    let reply = server.post("/infill", &body(json!({ "prompt": "cd" }))).ok();
+    assert_eq!(reply["tokens_evaluated"], json!(3 + 5));
+    let extra = json!([{ "filename": "a.rs", "text": "b" }]);
+    let reply = server.post("/infill", &body(json!({ "input_extra": extra }))).ok();
+    assert_eq!(reply["tokens_evaluated"], json!(3 + 3 + 2 + "a.rs\nb".len()));
+    let events = server.post("/infill", &body(json!({ "stream": true }))).events();
+    assert_eq!(events.iter().filter_map(|e| e["content"].as_str()).collect::<String>(), "abc");
+    for (more, param) in [
+        (json!({ "input_prefix": null }), "input_prefix"),
+        (json!({ "input_suffix": 1 }), "input_suffix"),
+        (json!({ "prompt": {} }), "prompt"),
+        (json!({ "input_extra": [{ "text": "b" }] }), "input_extra[0].filename"),
+        (json!({ "wat": 1 }), "wat"),
+    ] {
+        assert_eq!(server.post("/infill", &body(more.clone())).error(400)["param"], param, "{more}");
+    }
+    assert_eq!(TestServer::start().post("/infill", &body(json!({}))).error(400)["param"], "input_suffix");
+}
+
+/// The best of several are those of the highest mean logprob, the best first.
+#[test]
+fn the_best_of_several() {
+    let server = TestServer::start();
+    let several = json!({ "prompt": ["a", "m"], "temperature": 2, "seed": 3, "max_tokens": 4, "logprobs": 0 });
+    let with = |more: Value| {
+        let mut body = several.clone();
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        ask(&server, body)
+    };
+    let all = with(json!({ "n": 6 }));
+    let mean = |choice: &Value| {
+        let logprobs = choice["logprobs"]["token_logprobs"].as_array().expect("a list");
+        logprobs.iter().filter_map(Value::as_f64).sum::<f64>() / logprobs.len() as f64
+    };
+    let best = with(json!({ "n": 2, "best_of": 6 }));
+    assert_eq!(best["choices"].as_array().map(Vec::len), Some(4));
+    for (i, choices) in best["choices"].as_array().expect("choices").chunks(2).enumerate() {
+        let mut group: Vec<&Value> = all["choices"].as_array().expect("choices")[6 * i..][..6].iter().collect();
+        group.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        let got: Vec<&str> = choices.iter().map(|c| c["text"].as_str().expect("text")).collect();
+        assert_eq!(got, [group[0]["text"].as_str().expect("text"), group[1]["text"].as_str().expect("text")]);
+    }
+    assert_eq!(best["usage"]["completion_tokens"], all["usage"]["completion_tokens"], "all that were made count");
+    // Logprobs that nobody asked for are not told.
+    let plain = with(json!({ "logprobs": null, "best_of": 3 }));
+    assert_eq!(plain["choices"][0]["logprobs"], Value::Null);
 }

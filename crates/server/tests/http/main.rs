@@ -6,6 +6,7 @@ mod common;
 mod completions;
 mod connections;
 mod embeddings;
+mod forced;
 mod forms;
 mod images;
 mod lifecycle;
@@ -14,6 +15,7 @@ mod logs;
 mod openai_package;
 mod refusals;
 mod rerank;
+mod responses;
 mod tools;
 
 use common::{client, tower, toy};

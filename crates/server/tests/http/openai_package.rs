@@ -34,7 +34,7 @@ fn succeeds(command: &mut Command) {
 fn the_openai_package_works() {
     let Some(python) = python() else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openai_client.py");
-    let server = TestServer::with(secret(), Toy { step: Duration::from_millis(2), ..Toy::default() });
+    let server = TestServer::with(secret(), Toy { step: Duration::from_millis(2), context: 4096, ..Toy::default() });
     let base = format!("http://{}/v1", server.address);
     succeeds(Command::new(python).args([script, "--base-url", &base, "--model", "toy", "--api-key", "secret"]));
     server.wait_until("empty", |s| s.running == 0 && s.waiting == 0);

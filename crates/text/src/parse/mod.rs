@@ -19,6 +19,7 @@ mod scanner;
 mod stream;
 mod tagged;
 mod tools;
+pub mod written;
 
 pub use formats::Output;
 pub use machine::Parser;
@@ -27,6 +28,7 @@ pub use tools::Tools;
 
 use serde_json::{Map, Value};
 pub(crate) use stream::{Begun, Head, Stream};
+pub(crate) use written::{Arguments, Beside, Each, Written};
 
 /// A part of an answer. Texts of one kind that follow each other belong together.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,8 @@ pub struct Format {
     pub(crate) detect: fn(&str) -> bool,
     /// Where calls are.
     pub(crate) blocks: &'static [Block],
+    /// How calls are written: in any of these ways, of which a template asks for one at least.
+    pub(crate) written: &'static [Written],
     /// Marks that stand for nothing and are left out.
     pub(crate) silent: &'static [&'static str],
     /// Marks within blocks.
@@ -105,6 +109,7 @@ impl Format {
         name: "",
         detect: |_| false,
         blocks: &[],
+        written: &[],
         silent: &[],
         within: &[],
         reasoning: &[],

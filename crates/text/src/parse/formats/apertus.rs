@@ -1,6 +1,6 @@
 //! `<|tools_prefix|>[{"NAME": {...}}]<|tools_suffix|>`: Apertus.
 
-use super::super::{Block, Close, Format, Open, Stream, json};
+use super::super::{Block, Close, Format, Open, Stream, Written, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "apertus",
@@ -12,5 +12,8 @@ pub(super) static FORMAT: Format = Format {
         stream: Stream { head: Some(json::keyed_head), values: None },
     }],
     reasoning: &[("<|inner_prefix|>", "<|inner_suffix|>")],
+    written: &[Written {
+        open: "<|tools_prefix|>[·", call: "{·\"⟨name⟩\"·:·⟨arguments⟩·}", close: "·]<|tools_suffix|>", ..Written::LIST
+    }],
     ..Format::PLAIN
 };

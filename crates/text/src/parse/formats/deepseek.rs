@@ -4,7 +4,7 @@
 //! the mark between, and the arguments.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Open, Stream, Tools, json,
+    Block, Call, Close, Flaw, Format, Open, Stream, Tools, Written, json,
     tagged::{before, each},
 };
 
@@ -19,6 +19,22 @@ pub(super) static FORMAT: Format = Format {
         open: Open::Mark("<｜tool▁calls▁begin｜>"), close: Close::Marks(&["<｜tool▁calls▁end｜>"]), read, stream: STREAM
     }],
     within: &[BEGIN, END, BETWEEN],
+    written: &[
+        Written {
+            when: |template| template.contains("```json"),
+            open: "<｜tool▁calls▁begin｜>",
+            call: "<｜tool▁call▁begin｜>function<｜tool▁sep｜>⟨name⟩\n```json\n⟨arguments⟩\n```<｜tool▁call▁end｜>",
+            close: "<｜tool▁calls▁end｜>",
+            ..Written::PLAIN
+        },
+        Written {
+            when: |template| !template.contains("```json"),
+            open: "<｜tool▁calls▁begin｜>",
+            call: "<｜tool▁call▁begin｜>⟨name⟩<｜tool▁sep｜>⟨arguments⟩<｜tool▁call▁end｜>",
+            close: "<｜tool▁calls▁end｜>",
+            ..Written::PLAIN
+        },
+    ],
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };

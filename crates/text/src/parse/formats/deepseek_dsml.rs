@@ -2,7 +2,7 @@
 //! `tool_calls`, V4.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open, Stream};
+use super::super::{Arguments, Block, Close, Each, Format, Open, Stream, Written};
 
 pub(super) static FORMAT: Format = Format {
     name: "deepseek-dsml",
@@ -21,11 +21,36 @@ pub(super) static FORMAT: Format = Format {
             stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
         },
     ],
+    written: &[
+        Written {
+            when: |template| template.contains("function_calls>"),
+            open: "<｜DSML｜function_calls>·",
+            close: "·</｜DSML｜function_calls>",
+            ..WRITTEN
+        },
+        Written {
+            when: |template| !template.contains("function_calls>"),
+            open: "<｜DSML｜tool_calls>·",
+            close: "·</｜DSML｜tool_calls>",
+            ..WRITTEN
+        },
+    ],
     ..Format::PLAIN
 };
 
-static TAGS: Tags = Tags {
+const TAGS: Tags = Tags {
     function: Tag { open: "<｜DSML｜invoke name=", named: ">", close: "</｜DSML｜invoke>" },
     parameter: Tag { open: "<｜DSML｜parameter name=", named: ">", close: "</｜DSML｜parameter>" },
     value: plain,
+};
+
+const WRITTEN: Written = Written {
+    call: "<｜DSML｜invoke name=\"⟨name⟩\">·⟨arguments⟩</｜DSML｜invoke>",
+    arguments: Arguments::Each(Each {
+        open: "<｜DSML｜parameter name=\"⟨key⟩\" string=\"⟨kind⟩\">",
+        close: TAGS.parameter.close,
+        kind: |kind| if kind == "string" { "true" } else { "false" },
+        ..Each::PLAIN
+    }),
+    ..Written::PLAIN
 };

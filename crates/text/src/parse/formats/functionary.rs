@@ -1,11 +1,12 @@
 //! `<function=NAME>{...}</function>`: Functionary 3.1, and Llama 3.1 with the custom format of its guide.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools, Written, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "functionary",
     detect: |template| template.contains("<function=") && template.contains("</function>"),
     blocks: &[Block { open: Open::Mark("<function="), close: Close::Marks(&["</function>"]), read, stream: STREAM }],
+    written: &[Written { call: "<function=⟨name⟩>⟨arguments⟩</function>", ..Written::PLAIN }],
     ..Format::PLAIN
 };
 const STREAM: Stream =

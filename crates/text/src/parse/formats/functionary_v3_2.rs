@@ -1,7 +1,7 @@
 //! Each part of an answer begins with `>>>` and who it is for: `>>>all` a text for the user, `>>>NAME` a call, on the next line its
 //! arguments as JSON: Functionary 3.2. The prompt ends with the first `>>>`.
 
-use super::super::{Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
+use super::super::{Beside, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, Written, json};
 
 const BEGIN: &str = ">>>";
 
@@ -12,6 +12,7 @@ pub(super) static FORMAT: Format = Format {
     silent: &[">>>all\n"],
     begun: Some(BEGIN),
     lead: Lead::Always("all\n"),
+    written: &[Written { call: "⟨name⟩\n⟨arguments⟩", between: Some(BEGIN), beside: Beside::Before(BEGIN), ..Written::PLAIN }],
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream {

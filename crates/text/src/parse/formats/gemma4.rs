@@ -1,6 +1,6 @@
 //! `<|tool_call>call:NAME{key:<|"|>text<|"|>,other:5}<tool_call|>`, and reasoning in a channel: Gemma 4.
 
-use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Arguments, Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, Written, json, written::Literals};
 use serde_json::{Map, Number, Value};
 
 const QUOTE: &str = "<|\"|>";
@@ -11,6 +11,17 @@ pub(super) static FORMAT: Format = Format {
     blocks: &[Block { open: Open::Mark("<|tool_call>"), close: Close::Marks(&["<tool_call|>"]), read, stream: Stream::WHOLE }],
     within: &[QUOTE],
     reasoning: &[("<|channel>thought\n", "<channel|>")],
+    written: &[Written {
+        call: "<|tool_call>call:⟨name⟩⟨arguments⟩<tool_call|>",
+        arguments: Arguments::Object(&Literals {
+            quotes: &[QUOTE],
+            escapes: false,
+            quoted_keys: false,
+            sorted: true,
+            words: [&["null", "None"], &["true"], &["false"]],
+        }),
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

@@ -1,6 +1,6 @@
 //! `function call<|role_sep|>` or `<|function_call|>`, and a call in JSON: GigaChat 3.
 
-use super::super::{Block, Close, Format, Open, json};
+use super::super::{Beside, Block, Close, Format, Open, Written, json, written::JSON_CALL};
 
 pub(super) static FORMAT: Format = Format {
     name: "gigachat",
@@ -15,5 +15,18 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("function call<|role_sep|>\n"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
         Block { open: Open::Mark("<|function_call|>"), close: Close::Brackets, read: json::calls, stream: json::STREAM },
     ],
+    written: &[
+        Written {
+            when: |template| template.contains("<|function_call|>"),
+            call: "<|function_call|>{·\"name\"·:·\"⟨name⟩\"·,·\"arguments\"·:·⟨arguments⟩·}",
+            ..Written::PLAIN
+        },
+        Written { open: "function call<|role_sep|>\n", beside: Beside::Either, ..OLDER },
+        // Its template writes an empty text first.
+        Written { open: "<|message_sep|>\n\nfunction call<|role_sep|>\n", ..OLDER },
+    ],
     ..Format::PLAIN
 };
+
+const OLDER: Written =
+    Written { when: |template| !template.contains("<|function_call|>"), call: JSON_CALL, between: None, ..Written::PLAIN };

@@ -1,15 +1,20 @@
 //! `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`: GLM 4.5 to 5, Ling 3, Laguna, Spark 2.5.
 
-use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json, tagged::Pairs};
+use super::super::{Arguments, Begun, Block, Call, Close, Each, Flaw, Format, Open, Stream, Tools, Written, json, tagged::Pairs};
 
 pub(super) static FORMAT: Format = Format {
     name: "glm",
     detect: |template| template.contains("<arg_key>"),
     blocks: &[Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read, stream: STREAM }],
+    written: &[Written {
+        call: "<tool_call>⟨name⟩·⟨arguments⟩</tool_call>",
+        arguments: Arguments::Each(Each { open: "<arg_key>⟨key⟩</arg_key>·<arg_value>", close: PAIRS.value.1, ..Each::PLAIN }),
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 
-static PAIRS: Pairs = Pairs { key: ("<arg_key>", "</arg_key>"), value: ("<arg_value>", "</arg_value>") };
+const PAIRS: Pairs = Pairs { key: ("<arg_key>", "</arg_key>"), value: ("<arg_value>", "</arg_value>") };
 pub(super) const STREAM: Stream = Stream { head: None, values: Some(begun) };
 
 /// The call in a text that may end anywhere, if its name is there.

@@ -2,7 +2,7 @@
 //! `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>`, or with the addressee before the channel:
 //! gpt-oss. (<https://cookbook.openai.com/articles/openai-harmony>)
 
-use super::super::{Beginning, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
+use super::super::{Beginning, Beside, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, Written, json};
 
 const ENDS: Close = Close::Marks(&["<|call|>", "<|end|>", "<|return|>"]);
 
@@ -26,6 +26,22 @@ pub(super) static FORMAT: Format = Format {
     reasoning: &[("<|channel|>analysis<|message|>", "<|end|>")],
     lead: Lead::Always("<|channel|>final<|message|>"),
     again: "<|start|>assistant",
+    written: &[
+        Written {
+            call: "·to=functions.⟨name⟩<|channel|>commentary json<|message|>⟨arguments⟩<|call|>",
+            between: Some("<|start|>assistant"),
+            beside: Beside::Either,
+            text_end: "<|end|>",
+            ..Written::PLAIN
+        },
+        Written {
+            call: "<|channel|>commentary to=functions.⟨name⟩ <|constrain|>json<|message|>⟨arguments⟩<|call|>",
+            between: Some("<|start|>assistant"),
+            beside: Beside::Either,
+            text_end: "<|end|>",
+            ..Written::PLAIN
+        },
+    ],
     ..Format::PLAIN
 };
 

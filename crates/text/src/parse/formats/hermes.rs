@@ -1,12 +1,15 @@
 //! `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`: Hermes, Qwen 2.5 and 3, Granite 4, SmolLM3, and many more.
 
-use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, Written, json};
 use super::{glm, qwen_coder};
 
 pub(super) static FORMAT: Format = Format {
     name: "hermes",
     detect: |template| template.contains("<tool_call>"),
     blocks: &[Block { open: Open::Mark("<tool_call>"), close: Close::Marks(&["</tool_call>"]), read, stream: STREAM }],
+    written: &[Written {
+        call: "<tool_call>·{·\"name\"·:·\"⟨name⟩\"·,·\"arguments\"·:·⟨arguments⟩·}·</tool_call>", ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 pub(super) const STREAM: Stream = Stream { head: Some(json::head), values: Some(begun) };

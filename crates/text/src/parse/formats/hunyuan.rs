@@ -2,7 +2,7 @@
 //! mark has the same suffix, which the template adds.
 
 use super::super::tagged::{Pairs, before, each};
-use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Arguments, Begun, Block, Call, Close, Each, Flaw, Format, Open, Stream, Tools, Written, json};
 
 const BEGIN: &str = "<tool_call:opensource>";
 const END: &str = "</tool_call:opensource>";
@@ -19,6 +19,17 @@ pub(super) static FORMAT: Format = Format {
     }],
     within: &[BEGIN, END, NAMED, PAIRS.key.0, PAIRS.key.1, PAIRS.value.0, PAIRS.value.1],
     reasoning: &[("<think:opensource>", "</think:opensource>")],
+    written: &[Written {
+        open: "<tool_calls:opensource>·",
+        call: "<tool_call:opensource>⟨name⟩<tool_sep:opensource>·⟨arguments⟩</tool_call:opensource>",
+        close: "·</tool_calls:opensource>",
+        arguments: Arguments::Each(Each {
+            open: "<arg_key:opensource>⟨key⟩</arg_key:opensource>·<arg_value:opensource>",
+            close: PAIRS.value.1,
+            ..Each::PLAIN
+        }),
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

@@ -1,7 +1,7 @@
 //! `<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>...`: Kimi K2.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Open, Stream, Tools, json,
+    Block, Call, Close, Flaw, Format, Open, Stream, Tools, Written, json,
     tagged::{before, each},
 };
 
@@ -19,6 +19,12 @@ pub(super) static FORMAT: Format = Format {
         stream: STREAM,
     }],
     within: &[BEGIN, ARGUMENTS, END],
+    written: &[Written {
+        open: "<|tool_calls_section_begin|>",
+        call: "<|tool_call_begin|>functions.⟨name⟩:⟨id⟩<|tool_call_argument_begin|>⟨arguments⟩<|tool_call_end|>",
+        close: "<|tool_calls_section_end|>",
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };

@@ -1,7 +1,7 @@
 //! `<|tool_call_start|>[f(a=1, b='x')]<|tool_call_end|>`, or with JSON within: LFM2 and 2.5, whose
 //! template writes strings without escapes.
 
-use super::super::{Block, Close, Format, Open, Stream, json, python};
+use super::super::{Arguments, Block, Close, Format, Open, Stream, Written, json, python, written::PYTHON};
 
 pub(super) static FORMAT: Format = Format {
     name: "lfm2",
@@ -13,6 +13,14 @@ pub(super) static FORMAT: Format = Format {
             if text.trim_start().starts_with("[{") { json::calls(text, tools) } else { python::calls_without_escapes(text, tools) }
         },
         stream: Stream::WHOLE,
+    }],
+    written: &[Written {
+        open: "<|tool_call_start|>[",
+        call: "⟨name⟩(⟨arguments⟩)",
+        between: Some(",·"),
+        close: "]<|tool_call_end|>",
+        arguments: Arguments::Keywords(&PYTHON),
+        ..Written::PLAIN
     }],
     ..Format::PLAIN
 };

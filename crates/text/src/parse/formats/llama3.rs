@@ -1,7 +1,7 @@
 //! The whole answer is `{"name": ..., "parameters": {...}}`, perhaps after `<|python_tag|>`; several have a `;` between them. Built-in
 //! tools are called as `NAME.call(key="value")`: Llama 3.1 to 3.3.
 
-use super::super::{Block, Call, Close, Flaw, Format, Open, Tools, json, python};
+use super::super::{Beside, Block, Call, Close, Flaw, Format, Open, Tools, Written, json, python};
 
 pub(super) static FORMAT: Format = Format {
     name: "llama3",
@@ -10,6 +10,12 @@ pub(super) static FORMAT: Format = Format {
         Block { open: Open::Mark("<|python_tag|>"), close: Close::Marks(&["<|eom_id|>", "<|eot_id|>"]), read, stream: json::STREAM },
         Block { open: Open::Start(json::begins_call), close: Close::Brackets, read: json::bare_calls, stream: json::BARE_STREAM },
     ],
+    written: &[Written {
+        call: "{·\"name\"·:·\"⟨name⟩\"·,·\"parameters\"·:·⟨arguments⟩·}",
+        between: Some(";·"),
+        beside: Beside::Either,
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

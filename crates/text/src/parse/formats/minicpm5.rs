@@ -1,12 +1,24 @@
 //! `<function name="NAME"><param name="KEY">VALUE</param></function>`, where values with marks of XML are CDATA: MiniCPM5.
 
 use super::super::tagged::{Tag, Tags};
-use super::super::{Block, Call, Close, Flaw, Format, Open, Stream, Tools};
+use super::super::{Arguments, Block, Call, Close, Each, Flaw, Format, Open, Stream, Tools, Written, written::PYTHON};
 
 pub(super) static FORMAT: Format = Format {
     name: "minicpm5",
     detect: |template| template.contains("<function name=\"") && template.contains("<param name=\""),
     blocks: &[Block { open: Open::Mark(TAGS.function.open), close: Close::Marks(&[TAGS.function.close]), read, stream: STREAM }],
+    written: &[Written {
+        call: "<function name=\"⟨name⟩\">⟨arguments⟩</function>",
+        arguments: Arguments::Each(Each {
+            open: "<param name=\"⟨key⟩\">",
+            close: TAGS.parameter.close,
+            after: "",
+            wrapped: Some(("<&\n", "<![CDATA[", "]]>")),
+            others: Some(&PYTHON),
+            ..Each::PLAIN
+        }),
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

@@ -1,7 +1,7 @@
 //! `<minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke></minimax:tool_call>`: MiniMax M2.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open, Stream};
+use super::super::{Arguments, Block, Close, Each, Format, Open, Stream, Written};
 
 pub(super) static FORMAT: Format = Format {
     name: "minimax",
@@ -11,6 +11,13 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["</minimax:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
         stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
+    }],
+    written: &[Written {
+        open: "<minimax:tool_call>·",
+        call: "<invoke name=\"⟨name⟩\">·⟨arguments⟩</invoke>",
+        close: "·</minimax:tool_call>",
+        arguments: Arguments::Each(Each { open: "<parameter name=\"⟨key⟩\">", close: "</parameter>", ..Each::PLAIN }),
+        ..Written::PLAIN
     }],
     ..Format::PLAIN
 };

@@ -2,7 +2,7 @@
 //! by their keys, arrays of `<item>`: MiniMax M3.
 
 use super::super::tagged::{before, each};
-use super::super::{Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, json};
+use super::super::{Arguments, Beside, Block, Call, Close, DEPTH, Flaw, Format, Open, Stream, Tools, Written, json};
 use serde_json::{Map, Value};
 
 /// What makes `<` a tag.
@@ -21,6 +21,7 @@ pub(super) static FORMAT: Format = Format {
     silent: &["</mm:think>"],
     within: &[TAG],
     reasoning: &[("<mm:think>", "</mm:think>")],
+    written: &[WRITTEN, Written { open: "</mm:think>]<]minimax[>[<tool_call>·", beside: Beside::Either, ..WRITTEN }],
     ..Format::PLAIN
 };
 
@@ -70,3 +71,11 @@ fn tree(rest: &mut &str, name: &str, schema: Option<&Value>, depth: usize) -> Re
         _ => Value::Object(children.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
     })
 }
+
+const WRITTEN: Written = Written {
+    open: "]<]minimax[>[<tool_call>·",
+    call: "]<]minimax[>[<invoke name=\"⟨name⟩\">⟨arguments⟩]<]minimax[>[</invoke>",
+    close: "·]<]minimax[>[</tool_call>",
+    arguments: Arguments::Tree(TAG),
+    ..Written::PLAIN
+};

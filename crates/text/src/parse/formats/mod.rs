@@ -32,7 +32,7 @@ mod qwen_coder;
 mod seed_oss;
 mod solar;
 
-use super::{Format, Open, Pair, Parser};
+use super::{Format, Open, Pair, Parser, Written};
 use serde_json::Value;
 
 /// All formats. Of those whose marks a template holds the first is taken, so what is more particular comes first; the last one
@@ -89,6 +89,8 @@ pub(crate) static REASONING: &[Pair] = &[
 pub struct Output {
     pub(crate) format: &'static Format,
     pub(crate) pairs: Vec<Pair>,
+    /// The ways in which calls may be written; the first one is the template's own.
+    written: Vec<&'static Written>,
 }
 
 impl Output {
@@ -96,7 +98,19 @@ impl Output {
     pub fn of(template: &str) -> Self {
         let format = ALL.iter().find(|format| (format.detect)(template)).copied().unwrap_or(&generic::FORMAT);
         let used = REASONING.iter().filter(|(_, close)| template.contains(close));
-        Self { format, pairs: format.reasoning.iter().chain(used).copied().collect() }
+        let written = format.written.iter().filter(|written| (written.when)(template)).collect();
+        Self { format, pairs: format.reasoning.iter().chain(used).copied().collect(), written }
+    }
+
+    /// The same reasoning, and calls in JSON without marks: for a template that has no place for tools.
+    pub fn with_plain_calls(&self) -> Self {
+        let format = &generic::FORMAT;
+        Self { format, pairs: self.pairs.clone(), written: format.written.iter().collect() }
+    }
+
+    /// How calls are written: in one of these ways.
+    pub fn written(&self) -> &[&'static Written] {
+        &self.written
     }
 
     /// The format's name.

@@ -2,7 +2,7 @@
 //! `<atem:function_calls><atem:invoke name="NAME"><atem:parameter name="KEY">VALUE</atem:parameter></atem:invoke>...`: Muse.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Beginning, Begun, Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json};
+use super::super::{Arguments, Beginning, Begun, Beside, Block, Call, Close, Each, Flaw, Format, Lead, Open, Stream, Tools, Written, json};
 
 pub(super) static FORMAT: Format = Format {
     name: "muse",
@@ -12,6 +12,13 @@ pub(super) static FORMAT: Format = Format {
     reasoning: &[("to=self<|message|>", "<|eom|>")],
     lead: Lead::Always(" to=user<|message|>"),
     again: "<|start|>assistant",
+    written: &[Written {
+        call: " to=⟨name⟩<|message|><atem:function_calls>·<atem:invoke name=\"⟨name⟩\">·⟨arguments⟩</atem:invoke>·</atem:function_calls>",
+        between: Some("<|eom|><|start|>assistant"),
+        arguments: Arguments::Each(Each { open: "<atem:parameter name=\"⟨key⟩\">", close: "</atem:parameter>", ..Each::PLAIN }),
+        beside: Beside::Either,
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

@@ -1,6 +1,6 @@
 //! `<function_calls>`, calls in Python's form, one a line, `</function_calls>`: OLMo 3.
 
-use super::super::{Block, Close, Format, Open, Stream, python};
+use super::super::{Arguments, Block, Close, Format, Open, Stream, Written, python, written::PYTHON};
 
 pub(super) static FORMAT: Format = Format {
     name: "olmo3",
@@ -10,6 +10,14 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["</function_calls>"]),
         read: python::calls,
         stream: Stream::WHOLE,
+    }],
+    written: &[Written {
+        open: "<function_calls>·",
+        call: "⟨name⟩(⟨arguments⟩)",
+        between: Some("\n"),
+        close: "·</function_calls>",
+        arguments: Arguments::Keywords(&PYTHON),
+        ..Written::PLAIN
     }],
     ..Format::PLAIN
 };

@@ -1,6 +1,6 @@
 //! The whole answer is `[f(a=1, b='x'), g()]`: Llama 3.2 and 4 where their templates ask for it, ToolACE.
 
-use super::super::{Block, Close, Format, Open, Stream, json, python};
+use super::super::{Arguments, Beside, Block, Close, Format, Open, Stream, Written, json, python, written::PYTHON};
 
 pub(super) static FORMAT: Format = Format {
     name: "pythonic",
@@ -15,5 +15,14 @@ pub(super) static FORMAT: Format = Format {
             stream: Stream::WHOLE,
         },
     ],
+    written: &[Written {
+        open: "[",
+        call: "⟨name⟩(⟨arguments⟩)",
+        between: Some(",·"),
+        close: "]",
+        arguments: Arguments::Keywords(&PYTHON),
+        beside: Beside::Either,
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };

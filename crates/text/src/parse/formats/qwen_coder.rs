@@ -1,7 +1,7 @@
 //! `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, Qwen 3.5, Nemotron 3.
 
 use super::super::tagged::{Tag, Tags, on_own_lines};
-use super::super::{Begun, Block, Call, Close, Flaw, Format, Open, Stream, Tools};
+use super::super::{Arguments, Begun, Block, Call, Close, Each, Flaw, Format, Open, Stream, Tools, Written};
 use super::hermes;
 
 pub(super) static FORMAT: Format = Format {
@@ -17,6 +17,11 @@ pub(super) static FORMAT: Format = Format {
             stream: Stream { head: None, values: Some(begun_bare) },
         },
     ],
+    written: &[Written {
+        call: "<tool_call>·<function=⟨name⟩>·⟨arguments⟩</function>·</tool_call>",
+        arguments: Arguments::Each(Each { open: "<parameter=⟨key⟩>\n", close: "\n</parameter>", ..Each::PLAIN }),
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 

@@ -1,7 +1,7 @@
 //! `<seed:tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></seed:tool_call>`: Seed-OSS.
 
 use super::super::tagged::{Tag, Tags, plain};
-use super::super::{Block, Close, Format, Open, Stream};
+use super::super::{Arguments, Block, Close, Each, Format, Open, Stream, Written, written::PYTHON};
 
 pub(super) static FORMAT: Format = Format {
     name: "seed-oss",
@@ -11,6 +11,17 @@ pub(super) static FORMAT: Format = Format {
         close: Close::Marks(&["</seed:tool_call>"]),
         read: |text, tools| TAGS.calls(text, tools),
         stream: Stream { head: None, values: Some(|text, tools| TAGS.begun(text, tools)) },
+    }],
+    written: &[Written {
+        call: "<seed:tool_call>·<function=⟨name⟩>·⟨arguments⟩</function>·</seed:tool_call>",
+        arguments: Arguments::Each(Each {
+            open: "<parameter=⟨key⟩>",
+            close: "</parameter>",
+            // Its template writes lists and objects so.
+            others: Some(&PYTHON),
+            ..Each::PLAIN
+        }),
+        ..Written::PLAIN
     }],
     ..Format::PLAIN
 };

@@ -1,7 +1,7 @@
 //! `<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`: Solar Open.
 
 use super::super::{
-    Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, json,
+    Block, Call, Close, Flaw, Format, Lead, Open, Stream, Tools, Written, json,
     tagged::{before, each},
 };
 
@@ -18,6 +18,14 @@ pub(super) static FORMAT: Format = Format {
     within: &[BEGIN, NAME, ARGUMENTS, END],
     reasoning: &[("<|think|>", "<|end|>")],
     lead: Lead::Perhaps("<|content|>"),
+    written: &[Written {
+        open: "<|tool_calls|>",
+        call: "<|tool_call:begin|>⟨id⟩<|tool_call:name|>⟨name⟩<|tool_call:args|>⟨arguments⟩<|tool_call:end|>",
+        between: Some(""),
+        close: "<|calls|>",
+        id: "[a-zA-Z0-9_-]{1,32}",
+        ..Written::PLAIN
+    }],
     ..Format::PLAIN
 };
 const STREAM: Stream = Stream { head: Some(|text, _| json::head_after(text, name_in)), values: None };

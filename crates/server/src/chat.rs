@@ -1,0 +1,79 @@
+//! A chat that is to be answered: what all endpoints for chats share.
+
+use crate::endpoints::prompt;
+use crate::error::ApiError;
+use crate::forms;
+use crate::images;
+use crate::json::Fields;
+use crate::messages;
+use crate::params;
+use crate::state::{App, Model};
+use onebit_engine::Request;
+use onebit_text::parse::Parser;
+
+/// A chat's request to the engine, and what takes its answers apart.
+pub(crate) struct Chat {
+    pub(crate) request: Request,
+    /// Of an answer that has not begun; `None` where there is nothing to be looked for in it.
+    pub(crate) parser: Option<Parser>,
+}
+
+/// Takes all fields that make a chat's answer, and refuses those that are left.
+///
+/// `lengths` are the names of the most tokens; with `streams` calls are told before they are complete; `logprobs` are asked for so many
+/// alternatives of each token.
+pub(crate) fn take(
+    mut fields: Fields,
+    app: &App,
+    model: &Model,
+    lengths: &[&str],
+    streams: bool,
+    logprobs: Option<usize>,
+) -> Result<Chat, ApiError> {
+    let limits = &app.options.limits;
+    let mut request = params::request(&mut fields, lengths, 1, &model.sampling, limits, None)?;
+    request.logprobs = logprobs;
+    request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
+    refuse_unsupported(&mut fields)?;
+    let split = reasoning_format(&mut fields)?;
+    let form = forms::take(&mut fields, limits)?;
+    let prompt = messages::render(&mut fields, model, limits)?;
+    fields.finish()?;
+    let reading = if prompt.plain_calls { &model.plain_reading } else { &model.reading };
+    let (output, tools) = (&reading.output, prompt.tools.as_ref());
+    let opening = || output.opening(prompt.rendered.text());
+    request.grammar = match (form, tools) {
+        (form, Some(tools)) if form.is_some() || tools.is_held() => Some(tools.compile(form, output, opening(), model, limits)?),
+        (Some(form), _) => Some(form.compile(model, opening(), limits)?),
+        (None, _) => None,
+    };
+    let is_needed = tools.is_some() || (split && output.reasons());
+    let parser = is_needed.then(|| output.parser(prompt.rendered.text(), tools.map(|tools| &tools.shown), split));
+    // A whole answer need not tell of a call before it is complete.
+    let parser = if streams { parser.map(Parser::streaming) } else { parser };
+    if is_needed {
+        request.shown = reading.shown.clone();
+    }
+    images::fill(&mut request, &prompt.rendered, &prompt.images, model, limits)?;
+    Ok(Chat { request, parser })
+}
+
+/// Whether reasoning is to be split from content, which it is unless `reasoning_format` is `none`.
+fn reasoning_format(fields: &mut Fields) -> Result<bool, ApiError> {
+    match fields.string("reasoning_format")?.as_deref() {
+        None | Some("auto" | "deepseek") => Ok(true),
+        Some("none") => Ok(false),
+        Some(_) => Err(ApiError::unsupported("reasoning_format", "`reasoning_format` must be one of auto, deepseek, none")),
+    }
+}
+
+/// What OpenAI's API has for chats and this server has not.
+fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+    fields.only("modalities", |v| v.as_array().is_some_and(|m| m.iter().all(|m| m == "text")), "answers are text")?;
+    fields.only("audio", |_| false, "answers are text")?;
+    fields.only("web_search_options", |_| false, "nothing is looked up")?;
+    fields.only("verbosity", |v| v == "medium", "it cannot be told to the model")?;
+    // Speeds an answer up where it can be foreseen, and changes nothing in it.
+    fields.pass_over(&["prediction"]);
+    Ok(())
+}
