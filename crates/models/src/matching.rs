@@ -111,7 +111,8 @@ pub(crate) fn family(checkpoint: &Checkpoint, name: &str) -> Option<&'static Arc
 /// The family that the class of the reference code names: `Qwen3MoeForCausalLM` is `qwen3_moe`.
 fn of_class(checkpoint: &Checkpoint) -> Option<(&'static Arch, &str, &'static str)> {
     let class = checkpoint.config.get("architectures")?.as_array()?.first()?.as_str()?;
-    let stem = ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration"].iter().find_map(|end| class.strip_suffix(end))?;
+    let stem =
+        ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ModelLM", "Model"].iter().find_map(|end| class.strip_suffix(end))?;
     let plain = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let same = |name: &&str| [plain(name), plain(name.trim_end_matches("_text"))].contains(&plain(stem));
     let name = architectures().flat_map(|arch| arch.hf).copied().find(same)?;

@@ -115,6 +115,9 @@ const INERT: &[&str] = &[
     "add_bias_linear",
 ];
 
+/// A decoder that has it guesses masked tokens, unless its family is known not to.
+const MASK: &str = "mask_token_id";
+
 /// Keys of GGUF files that tell nothing of the plan, or are read elsewhere (`rotated`, the tokenizer, the file's parts); and widths that
 /// the tensors have, where nothing else depends on them.
 const INERT_METADATA: &[&str] = &[
@@ -173,6 +176,22 @@ const NEEDLESS: &[(&[&str], &[&str])] = &[
         ],
     ),
     (&["olmo_hybrid"], &["linear_a_log_*", "linear_dt_*"]),
+    (
+        &["llada"],
+        &[
+            "alibi_bias_max",
+            "attention_layer_norm_with_affine",
+            "bias_for_layer_norm",
+            "block_group_size",
+            "embedding_size",
+            "flash_attention",
+            "layer_norm_with_affine",
+            "mlp_ratio",
+            "precision",
+            "rope_full_precision",
+        ],
+    ),
+    (&["llada_moe"], &["dense_intermediate_size", "moe_router_score_function", "routed_scaling_factor", "router_*"]),
     (&["t5", "mt5", "umt5", "t5_encoder"], &["dense_act_fn", "is_gated_act"]),
     (&["qwen4_exp_text"], &["number_of_conv_states", "split_ngram_parts"]),
     (
@@ -271,7 +290,7 @@ impl Settings<'_> {
         let of_family = |(families, keys): &(&[&str], &[&str])| families.iter().any(|f| self.family.contains(f)) && any(keys);
         let said = |(key, by): &(&str, &str)| path == *key && looked_for.contains(*by) && self.json(by).is_some();
         let full = |kinds: &Vec<Value>| path == "layer_types" && kinds.iter().all(|kind| kind == "full_attention");
-        any(INERT) || NEEDLESS.iter().any(of_family) || SAID_BY.iter().any(said) || value.as_array().is_some_and(full)
+        any(INERT) && path != MASK || NEEDLESS.iter().any(of_family) || SAID_BY.iter().any(said) || value.as_array().is_some_and(full)
     }
 }
 

@@ -192,6 +192,27 @@ fn what_is_refused() -> Outcome {
     Ok(())
 }
 
+/// Under an unknown name they are known by their class, and without one never taken for models that write on.
+#[test]
+fn unknown_names() -> Outcome {
+    for name in ["llada", "llada_moe", "dream"] {
+        let Some(source) = check::folder(name) else { return Ok(()) };
+        let named = changed(&source, |config, _| {
+            config.insert("model_type".into(), "mystery".into());
+        })?;
+        assert!(load(&Checkpoint::open(named.path())?)?.plan.denoising.is_some(), "{name}");
+        let nameless = changed(&source, |config, _| {
+            config.insert("model_type".into(), "mystery".into());
+            config.remove("architectures");
+        })?;
+        match load(&Checkpoint::open(nameless.path())?) {
+            Ok(model) => assert!(model.plan.denoising.is_some(), "{name} is taken for a model that writes on"),
+            Err(error) => assert!(error.to_string().contains("`mystery` is not known"), "{name}: {error}"),
+        }
+    }
+    Ok(())
+}
+
 /// What GGUF files say of how the model is asked; those of llama.cpp's converter leave some of it out.
 #[test]
 fn keys_of_gguf_files() -> Outcome {
