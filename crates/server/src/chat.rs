@@ -31,6 +31,7 @@ pub(crate) fn take(
     logprobs: Option<usize>,
 ) -> Result<Chat, ApiError> {
     let limits = &app.options.limits;
+    params::refuse_steps(&mut fields, model)?;
     let mut request = params::request(&mut fields, lengths, 1, &model.sampling, limits, None)?;
     request.logprobs = logprobs;
     request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;

@@ -89,6 +89,8 @@ pub(crate) struct Fields {
 impl Fields {
     /// Takes a field of any type.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
+        // From this the list of all parameters is made (`tests/parameters.rs`).
+        tracing::trace!(target: "onebit_server::fields", name, "looked for");
         // `shift_remove` would keep the order of the rest, in quadratic time over many fields.
         self.fields.swap_remove(name).filter(|v| !v.is_null())
     }

@@ -53,6 +53,16 @@ pub(crate) fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Refuses by name what governs how an answer is made of masks, of a model that writes from left to right.
+pub(crate) fn refuse_steps(fields: &mut Fields, model: &crate::state::Model) -> Result<(), ApiError> {
+    if model.engine.config().denoising.is_none() {
+        for name in ["steps", "block_length", "remasking", "eps"] {
+            fields.only(name, |_| false, "the model is none of masked diffusion")?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes `model` and checks that it is ours.
 pub(crate) fn model(fields: &mut Fields, options: &crate::ServeOptions) -> Result<(), ApiError> {
     match fields.string("model")? {

@@ -55,6 +55,7 @@ pub(super) fn parameters(app: &App, model: &Model, mut fields: Fields) -> Result
     let limits = &app.options.limits;
     params::model(&mut fields, &app.options)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
+    params::refuse_steps(&mut fields, model)?;
     let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;
     request.answer_start = prompt::answer_start(&mut fields, model.engine.tokenizer())?;
     request.grammar = forms::take(&mut fields, limits)?.map(|form| form.compile(model, Opening::default(), limits)).transpose()?;

@@ -59,6 +59,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
     params::model(&mut fields, &app.options)?;
     let streaming = params::streaming(&mut fields)?;
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
+    params::refuse_steps(&mut fields, model)?;
     let mut base = params::request(
         &mut fields,
         &["max_tokens", "max_completion_tokens", "n_predict"],
