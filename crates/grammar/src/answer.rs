@@ -8,7 +8,8 @@ use onebit_text::parse::Opening;
 /// What an answer is held to, and what may come before that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What it must be, unless it is calls. Without it, it is calls, or a text where those are not required.
+    /// What it must be, unless it is calls. Without it, it is calls, or a text where those are not required; without both it is any text after
+    /// reasoning within its bound.
     pub source: Option<Source>,
     /// Calls of tools that it may or must be.
     pub calls: Option<Calls>,
@@ -36,6 +37,8 @@ pub(crate) struct Tokens<'a> {
     pub(crate) special: &'a [(String, u32)],
     /// Those that end an answer.
     pub(crate) ends: &'a [u32],
+    /// Texts of tokens that are texts, and look like marks.
+    pub(crate) tags: &'a [(String, u32)],
 }
 
 impl Answer {
@@ -51,7 +54,7 @@ impl Answer {
 
     /// The grammar around the body, if there is anything around it.
     fn top(&self, tokens: Tokens<'_>, limits: &Limits) -> Result<Option<String>, GrammarError> {
-        let Opening { pairs, begun, again, lead, lead_is_optional } = &self.opening;
+        let Opening { pairs, begun, again, lead, lead_is_optional, budget } = &self.opening;
         if pairs.is_empty() && lead.is_empty() && self.calls.is_none() {
             return Ok(None);
         }
@@ -66,7 +69,7 @@ impl Answer {
             String::from(if self.calls.is_some() && begun.is_none() && !pairs.is_empty() { "start: CALL_SPACE?" } else { "start:" });
         let mut whole = Vec::new();
         for (i, (open, close)) in pairs.iter().enumerate() {
-            rules.push_str(&reasoning(i, close, special));
+            rules.push_str(&reasoning(i, close, *budget, tokens)?);
             let open = mark(open, special);
             // Where the prompt ends with a word, a mark that is a word has a space before it.
             let space = if open.starts_with('"') { "\" \"?" } else { "" };
@@ -81,6 +84,8 @@ impl Answer {
         let said = match (&self.calls, &self.source) {
             (Some(calls), _) if calls.required => String::new(),
             (_, Some(_)) => format!("{lead} @{BODY}"),
+            // Only the reasoning is bounded: what follows is any text.
+            (None, None) => "<[*]>*".into(),
             _ => format!("{lead} said"),
         };
         if let Some(calls) = &self.calls {
@@ -92,15 +97,27 @@ impl Answer {
     }
 }
 
-/// The rule `thought_I`: any text up to the first closing mark, and the mark.
-fn reasoning(i: usize, close: &str, special: &[(String, u32)]) -> String {
-    let close_mark = mark(close, special);
-    if close_mark.starts_with('<') {
-        // The mark may also be spelt with letters, which whoever reads the answer could not tell from it.
-        let spelt = regex(&format!("(?s:.*){}(?s:.*)", escaped(close)));
-        return format!("thought_{i}: THOUGHT_{i}? {close_mark}\nTHOUGHT_{i}: /(?s:.+)/ & ~{spelt}\n");
+/// The rule `thought_I`: any text up to the first closing mark, and the mark. After `budget` tokens the mark has to come.
+fn reasoning(i: usize, close: &str, budget: Option<usize>, tokens: Tokens<'_>) -> Result<String, GrammarError> {
+    let mut close_mark = mark(close, tokens.special);
+    if budget.is_some() && !close_mark.starts_with('<') {
+        // Some vocabularies have it as a token that is a text to them.
+        let Some((_, id)) = tokens.tags.iter().find(|(name, _)| name == close) else {
+            let message = format!("the vocabulary has no token for `{close}`, so that there is no bound to reasoning");
+            return Err(GrammarError::Invalid(message));
+        };
+        close_mark = format!("<[{id}]>");
     }
-    format!("thought_{i}[suffix={}]: /(?s:.*)/\n", quoted(close))
+    if !close_mark.starts_with('<') {
+        return Ok(format!("thought_{i}[suffix={}]: /(?s:.*)/\n", quoted(close)));
+    }
+    // The mark may also be spelt with letters, which whoever reads the answer could not tell from it.
+    let text = format!("/(?s:.+)/ & ~{}", regex(&format!("(?s:.*){}(?s:.*)", escaped(close))));
+    Ok(match budget {
+        None => format!("thought_{i}: THOUGHT_{i}? {close_mark}\nTHOUGHT_{i}: {text}\n"),
+        Some(0) => format!("thought_{i}: {close_mark}\n"),
+        Some(most) => format!("thought_{i}: within_{i}? {close_mark}\nwithin_{i}[max_tokens={most}]: {text}\n"),
+    })
 }
 
 /// A text of which some parts are special tokens.

@@ -18,6 +18,8 @@ pub struct Compiler {
     special: Vec<(String, u32)>,
     /// The tokens that end an answer.
     ends: Vec<u32>,
+    /// Texts of tokens that are texts, and look like marks.
+    tags: Vec<(String, u32)>,
 }
 
 /// A token, as grammars see it.
@@ -49,10 +51,15 @@ impl Compiler {
 
     /// For tokens by their ids, of which `ends` end an answer; there must be one.
     pub fn new<'a>(words: impl Iterator<Item = Word<'a>>, ends: &[u32], limits: Limits) -> Result<Self, GrammarError> {
-        let (mut bytes, mut special) = (Vec::new(), Vec::new());
+        let (mut bytes, mut special, mut tags) = (Vec::new(), Vec::new(), Vec::new());
         for (word, id) in words.zip(0..) {
             bytes.push(match word {
-                Word::Text(text) => text.to_vec(),
+                Word::Text(text) => {
+                    let is_tag =
+                        text.len() > 2 && matches!((text.first(), text.last()), (Some(b'<'), Some(b'>')) | (Some(b'['), Some(b']')));
+                    tags.extend(std::str::from_utf8(text).ok().filter(|_| is_tag).map(|name| (name.to_owned(), id)));
+                    text.to_vec()
+                }
                 Word::Special(name) => {
                     special.push((name.to_owned(), id));
                     [&[TokTrie::SPECIAL_TOKEN_MARKER], name.as_bytes()].concat()
@@ -72,12 +79,12 @@ impl Compiler {
             let environment: TokEnv = Arc::new(Environment(trie));
             ParserFactory::new(&environment, InferenceCapabilities::default(), &SlicedBiasComputer::general_slices())
         });
-        Ok(Self { factory: made?.map_err(|error| GrammarError::of(&error.to_string()))?, limits, special, ends: ends.to_vec() })
+        Ok(Self { factory: made?.map_err(|error| GrammarError::of(&error.to_string()))?, limits, special, ends: ends.to_vec(), tags })
     }
 
     /// Reads what an answer is to be held to.
     pub fn compile(&self, answer: &Answer) -> Result<Grammar, GrammarError> {
-        let grammar = answer.compile(Tokens { special: &self.special, ends: &self.ends }, &self.limits)?;
+        let grammar = answer.compile(Tokens { special: &self.special, ends: &self.ends, tags: &self.tags }, &self.limits)?;
         // Strangers' grammars are read on a stack that is large enough for all that the limits allow.
         let reading = std::thread::scope(|scope| {
             let work = || {

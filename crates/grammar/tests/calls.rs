@@ -22,10 +22,14 @@ struct Vocabulary {
 
 impl Vocabulary {
     fn new(marks: &[&'static str]) -> Self {
+        Self::with(marks, true)
+    }
+
+    fn with(marks: &[&'static str], are_special: bool) -> Self {
         let bytes: Vec<[u8; 1]> = (0..=255u8).map(|b| [b]).collect();
         let bytes: &'static [[u8; 1]] = bytes.leak();
         let words = [Word::Special("<end>")].into_iter().chain(bytes.iter().map(|b| Word::Text(b)));
-        let words = words.chain(marks.iter().map(|mark| Word::Special(mark)));
+        let words = words.chain(marks.iter().map(|mark| if are_special { Word::Special(mark) } else { Word::Text(mark.as_bytes()) }));
         Self { compiler: Compiler::new(words, &[END], Limits::default()).unwrap(), marks: marks.to_vec() }
     }
 
@@ -543,4 +547,35 @@ fn what_cannot_be_enforced_is_refused_where_it_must_be() {
             compile(marks, bad).unwrap_err();
         }
     }
+}
+
+/// After so many tokens what is thought has to be closed; what follows is free, or held to a form.
+#[test]
+fn reasoning_within_its_bound() {
+    let output = Output::of("</think>");
+    let answer = |budget, prompt: &str, source: Option<&str>| {
+        let opening = Opening { budget: Some(budget), ..output.opening(prompt) };
+        Answer { source: source.map(|regex| Source::Regex(regex.into())), calls: None, opening }
+    };
+    // The marks are structure to some vocabularies, and texts to others.
+    for is_special in [true, false] {
+        let vocabulary = Vocabulary::with(&["<think>", "</think>"], is_special);
+        let bounded = |budget, prompt, source| vocabulary.compiler.compile(&answer(budget, prompt, source)).unwrap();
+        let open = bounded(4, "<think>", None);
+        for text in ["abcd", "ab", "", "<ab>"] {
+            assert_eq!(vocabulary.taken(&open, &format!("{text}</think>\n\nYes, <b>.")), Ok(()), "{text}");
+        }
+        assert_eq!(vocabulary.taken(&open, "abcde</think>x"), Err(4));
+        let own = bounded(2, "", None);
+        for text in ["<think>ab</think>Hello", "Hello", ""] {
+            assert_eq!(vocabulary.taken(&own, text), Ok(()), "{text}");
+        }
+        assert_eq!(vocabulary.taken(&bounded(0, "<think>", None), "</think>Yes"), Ok(()));
+        assert_eq!(vocabulary.taken(&bounded(0, "<think>", None), "a</think>Yes"), Err(0));
+        let form = bounded(3, "<think>", Some("[0-9]+"));
+        assert_eq!(vocabulary.taken(&form, "abc</think>42"), Ok(()));
+        assert!(vocabulary.taken(&form, "abc</think>x").is_err());
+    }
+    let error = Vocabulary::new(&[]).compiler.compile(&answer(3, "<think>", None)).unwrap_err();
+    assert!(error.to_string().contains("</think>"), "{error}");
 }

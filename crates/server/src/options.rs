@@ -24,6 +24,9 @@ pub struct ServeOptions {
     pub model: String,
     /// Further names for the model.
     pub aliases: Vec<String>,
+    /// The most tokens of reasoning in answers of chats where a request does not say, if there is a bound. 0: none, where the template can turn
+    /// it off, else its mark is closed at once.
+    pub reasoning_budget: Option<usize>,
     /// How long running answers may go on after a signal to stop.
     pub drain: Duration,
     /// What one request and all connections may take.
@@ -42,6 +45,7 @@ impl Default for ServeOptions {
             any_model: false,
             model: "model".into(),
             aliases: vec![],
+            reasoning_budget: None,
             drain: Duration::from_secs(10),
             limits: Limits::default(),
         }

@@ -177,6 +177,7 @@ fn rows() -> Vec<Row> {
         row(&["reasoning_effort"], "Ca", Elsewhere(json!("none"), json!("high"), "http/chat.rs")),
         row(&["reasoning"], "R", Elsewhere(json!({ "summary": "auto" }), json!({ "effort": "high" }), "http/responses.rs")),
         row(&["reasoning_format"], "CR", Elsewhere(json!("none"), json!("x"), "http/tools.rs")),
+        row(&["thinking_budget_tokens", "reasoning_budget_tokens"], "CR", Elsewhere(json!(3), json!(-2), "http/chat.rs")),
         row(&["add_generation_prompt"], CHATS, Change(none(), json!(false), json!(1))),
         row(
             &["continue_final_message"],
@@ -331,7 +332,7 @@ fn every_parameter_is_honoured_or_refused_by_name() {
     let log = Log::default();
     let writer = log.clone();
     tracing_subscriber::fmt().with_env_filter("onebit_server::fields=trace").with_ansi(false).with_writer(move || writer.clone()).init();
-    let toy = Toy { fills: true, context: 1024, breaks: false, ..Toy::default() };
+    let toy = Toy { more_marks: true, context: 1024, breaks: false, ..Toy::default() };
     let servers = Servers {
         text: TestServer::with(options(), toy),
         vectors: TestServer::with(options(), Toy { embeds: Some(Pool::Mean), ..Toy::default() }),

@@ -34,6 +34,9 @@ pub(crate) struct Serve {
     /// A chat template in Jinja, in place of the model's own
     #[arg(long, value_name = "FILE", alias = "chat-template-file")]
     chat_template: Option<PathBuf>,
+    /// The most tokens of reasoning in an answer, after which it is closed; 0 for none, -1 for no bound
+    #[arg(long, default_value_t = -1, value_name = "N", value_parser = clap::value_parser!(i64).range(-1..=i64::from(u32::MAX)))]
+    reasoning_budget: i64,
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     host: String,
@@ -184,6 +187,7 @@ impl Serve {
             any_model: self.any_model,
             model: names.remove(0),
             aliases: names,
+            reasoning_budget: usize::try_from(self.reasoning_budget).ok(),
             drain: Duration::from_secs(self.drain),
             limits: onebit_server::Limits {
                 images: self.max_images,

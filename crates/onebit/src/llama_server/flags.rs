@@ -154,7 +154,7 @@ pub(super) static FLAGS: &[Flag] = &[
     flag("--reasoning-format", "LLAMA_ARG_THINK", Value, Only(&["auto", "deepseek"])),
     flag("-rea --reasoning", "LLAMA_ARG_REASONING", Value, Only(&["auto"])),
     flag("--reasoning-effort", "LLAMA_ARG_REASONING_EFFORT", Value, Only(&["default"])),
-    flag("--reasoning-budget", "LLAMA_ARG_THINK_BUDGET", Value, Only(&["-1"])),
+    flag("--reasoning-budget", "LLAMA_ARG_THINK_BUDGET", Value, Is(|t, v| t.serve_value("--reasoning-budget", v))),
     flag("--reasoning-budget-message", "", Value, Nothing),
     flag("--reasoning-preserve --no-reasoning-preserve", "", Takes::Nothing, Nothing),
     flag("--skip-chat-parsing", "LLAMA_ARG_SKIP_CHAT_PARSING", Takes::Nothing, Refused("calls and reasoning are always read")),

@@ -311,6 +311,7 @@ mod tests {
             ("-m b --device none -t -1 -fa on", "--device=cpu --model=b"),
             ("-m b -t 4 --temp 0.7 -s 5 -lv 0", "--threads=4 --temperature=0.7 --seed=5 -q --model=b"),
             ("-m b -s -1 --presence_penalty -0.5", "--presence-penalty=-0.5 --model=b"),
+            ("-m b --reasoning-budget 0", "--reasoning-budget=0 --model=b"),
             ("-m b --embeddings --embedding --pooling cls", "--embeddings --pooling=cls --model=b"),
             ("-m b --rerank --pooling rank", "--reranking --model=b"),
             ("-m b -ctk q8_0 -ctv q4_0", "--cache-type=q8_0 --model=b"),
@@ -334,7 +335,6 @@ mod tests {
         for (line, said) in [
             ("-m a --lora x", "--lora: adapters"),
             ("-m a --rope-freq-base 10000", "--rope-freq-base: positions"),
-            ("-m a --reasoning-budget 0", "--reasoning-budget 0: it is not supported"),
             ("-m a --grammar-file x", "--grammar-file: grammars come with requests"),
             ("-m a --frobnicate", "--frobnicate: llama-server has no such flag"),
             ("-m a --port", "--port: a value has to follow"),

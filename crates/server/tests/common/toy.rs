@@ -13,8 +13,8 @@ use std::time::Duration;
 pub(crate) const IM_START: u32 = 256;
 pub(crate) const IM_END: u32 = 257;
 const VOCABULARY: usize = 258;
-/// Those that come after them where it fills gaps.
-const FILLS: [&str; 4] = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"];
+/// Those that come after them where it has more.
+const MORE: [&str; 6] = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<think>", "</think>"];
 /// After this byte the model breaks: its step fails.
 pub(crate) const FAILS: char = '\u{1}';
 /// After this byte it gives NaN.
@@ -46,8 +46,8 @@ pub(crate) struct Toy {
     pub(crate) embeds: Option<Pool>,
     /// Whether the first number is a score of two texts; the second's tokens are given a half.
     pub(crate) ranks: bool,
-    /// Whether its vocabulary has marks for filling in the middle.
-    pub(crate) fills: bool,
+    /// Whether its vocabulary has marks for filling in the middle, and for reasoning.
+    pub(crate) more_marks: bool,
 }
 
 impl Default for Toy {
@@ -62,7 +62,7 @@ impl Default for Toy {
             script: None,
             embeds: None,
             ranks: false,
-            fills: false,
+            more_marks: false,
             sees: false,
             plain: false,
         }
@@ -79,12 +79,12 @@ impl Toy {
             sees: self.sees,
             script: self.script,
             embeds: self.embeds.is_some(),
-            vocabulary: VOCABULARY + if self.fills { FILLS.len() } else { 0 },
+            vocabulary: VOCABULARY + if self.more_marks { MORE.len() } else { 0 },
             at: HashMap::new(),
             dead: false,
             logits: vec![],
         });
-        let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(self.fills), None).expect("a valid tokenizer"));
+        let tokenizer = Arc::new(Tokenizer::from_json(&tokenizer_json(self.more_marks), None).expect("a valid tokenizer"));
         let config = Config {
             max_sequences: self.max_sequences,
             context: self.context,
@@ -224,7 +224,7 @@ impl Executable for Alphabet {
 }
 
 /// Byte-level BPE without merges: GPT-2 writes each byte as one printable character.
-fn tokenizer_json(fills: bool) -> String {
+fn tokenizer_json(more_marks: bool) -> String {
     let printable = |b: u8| matches!(b, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut vocabulary = Map::new();
     let mut stand_in = 256;
@@ -241,7 +241,7 @@ fn tokenizer_json(fills: bool) -> String {
     let mark = |id: u32, content: &str| json!({ "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true });
     let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
     let mut added = vec![mark(IM_START, "<|im_start|>"), mark(IM_END, "<|im_end|>")];
-    added.extend(FILLS.iter().zip(VOCABULARY as u32..).filter(|_| fills).map(|(name, id)| mark(id, name)));
+    added.extend(MORE.iter().zip(VOCABULARY as u32..).filter(|_| more_marks).map(|(name, id)| mark(id, name)));
     let whole: Value = json!({
         "version": "1.0", "truncation": null, "padding": null,
         "added_tokens": added,

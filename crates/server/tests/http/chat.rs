@@ -212,3 +212,29 @@ fn a_message_cannot_end_its_own_turn() {
     let prompt = server.post("/apply-template", &json!({ "messages": user(text) })).ok();
     assert_eq!(prompt["prompt"], rendered(text));
 }
+
+/// What is thought is closed when there is no more to be spent on it.
+#[test]
+fn reasoning_has_a_budget() {
+    let script = "I think about this for long.</think>Yes.";
+    let toy = || Toy { script: Some(script), context: 512, more_marks: true, ..Toy::default() };
+    let server = TestServer::with(options(), toy());
+    let thinks = json!({ "enable_thinking": true });
+    let ask = |server: &TestServer, more: Value| {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "hi" }], "temperature": 0, "max_tokens": 60 });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let message = server.post("/v1/chat/completions", &body).ok()["choices"][0]["message"].clone();
+        message["reasoning_content"].as_str().map(str::to_owned)
+    };
+    assert_eq!(ask(&server, json!({ "chat_template_kwargs": thinks })).as_deref(), Some("I think about this for long."));
+    for name in ["thinking_budget_tokens", "reasoning_budget_tokens"] {
+        assert_eq!(ask(&server, json!({ "chat_template_kwargs": thinks, name: 7 })).as_deref(), Some("I think"), "{name}");
+        assert_eq!(ask(&server, json!({ "chat_template_kwargs": thinks, name: -1 })).as_deref(), Some("I think about this for long."));
+    }
+    // None at all: the template is not to open it, or else it is closed at once.
+    assert_eq!(ask(&server, json!({ "thinking_budget_tokens": 0 })), None);
+    assert_eq!(ask(&server, json!({ "chat_template_kwargs": thinks, "thinking_budget_tokens": 0 })), None);
+    let frugal = TestServer::with(onebit_server::ServeOptions { reasoning_budget: Some(7), ..options() }, toy());
+    assert_eq!(ask(&frugal, json!({ "chat_template_kwargs": thinks })).as_deref(), Some("I think"));
+    assert_eq!(ask(&frugal, json!({ "chat_template_kwargs": thinks, "thinking_budget_tokens": 2 })).as_deref(), Some("I"));
+}

@@ -126,7 +126,7 @@ fn many_at_once_get_what_each_would_alone() {
 /// The prompt that is read: `x` before the gap, `yz` after it. The toy goes on from the last byte; from a mark it begins with `a`.
 #[test]
 fn gaps_are_filled() {
-    let server = TestServer::with(options(), Toy { fills: true, ..Toy::default() });
+    let server = TestServer::with(options(), Toy { more_marks: true, ..Toy::default() });
     let reply = ask(&server, json!({ "prompt": "x", "suffix": "yz<|im_end|>" }));
     assert_eq!((texts(&reply), &reply["usage"]["prompt_tokens"]), (vec!["abc"], &json!(3 + 1 + 2 + "<|im_end|>".len())));
     let reply = ask(&server, json!({ "prompt": [[120], "xx"], "suffix": "y", "echo": true }));
@@ -140,7 +140,7 @@ fn gaps_are_filled() {
 
 #[test]
 fn infill_as_llama_server_has_it() {
-    let server = TestServer::with(options(), Toy { fills: true, ..Toy::default() });
+    let server = TestServer::with(options(), Toy { more_marks: true, ..Toy::default() });
     let body = |more: Value| {
         let mut body = json!({ "input_prefix": "ab", "input_suffix": "z", "temperature": 0, "n_predict": 3 });
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());

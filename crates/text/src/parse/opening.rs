@@ -16,6 +16,8 @@ pub struct Opening {
     pub lead: String,
     /// Whether that may be left out.
     pub lead_is_optional: bool,
+    /// The most tokens of reasoning, after which it is closed, if there is a bound.
+    pub budget: Option<usize>,
 }
 
 impl Output {
@@ -29,6 +31,6 @@ impl Output {
             Lead::Always(lead) => (lead, false),
             Lead::Perhaps(lead) => (lead, true),
         };
-        Opening { pairs, begun, again: self.format.again.into(), lead: lead.into(), lead_is_optional }
+        Opening { pairs, begun, again: self.format.again.into(), lead: lead.into(), lead_is_optional, budget: None }
     }
 }
