@@ -61,7 +61,9 @@ fn cut(name: &str, fixture: &Value) -> Picture {
 
 /// The largest difference, as a share of the spread of what is expected.
 fn off(found: &[f32], expected: &[f32]) -> f64 {
-    assert_eq!(found.len(), expected.len());
+    if found.len() != expected.len() {
+        return f64::INFINITY;
+    }
     let mean = expected.iter().map(|x| f64::from(*x)).sum::<f64>() / expected.len() as f64;
     let variance = expected.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / expected.len() as f64;
     let worst = found.iter().zip(expected).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
@@ -158,6 +160,24 @@ fn same_rows_as_llama_cpp() -> Outcome {
     Ok(())
 }
 
+/// The rest of InternVL is the same: where its queries and keys are not normalised, and all have the same position, so that it does not matter
+/// which the class has.
+#[test]
+fn internvl_with_the_class_anywhere() -> Outcome {
+    let Some(python) = python() else { return Ok(()) };
+    let Some((name, mut fixture)) = fixtures()?.into_iter().find(|(name, _)| name == "internvl") else { return Err("no fixture".into()) };
+    fixture["config"]["vision_config"]["use_qk_norm"] = json!(false);
+    let tensors = fixture["tensors"].as_object_mut().ok_or("no tensors")?;
+    tensors.retain(|name, _| !name.contains("attention.q_norm") && !name.contains("attention.k_norm"));
+    let positions = tensors.iter_mut().find(|(name, _)| name.ends_with("position_embeddings")).ok_or("no positions")?;
+    positions.1[2] = json!(0.0);
+    let (worst, said) = beside_llama_cpp(&python, &name, fixture)?;
+    eprintln!("{worst:.1e}");
+    assert!(said.is_some_and(|why| why.contains("the position of a patch")));
+    assert!(worst < BAR, "{worst}");
+    Ok(())
+}
+
 /// How far llama.cpp's rows of a picture are from ours, piece by piece, and what `convert_vision` said of the file. Pieces that it resizes
 /// count for nothing: of SmolVLM's the whole picture.
 fn beside_llama_cpp(python: &str, name: &str, fixture: Value) -> Outcome<(f64, Option<String>)> {
@@ -206,17 +226,12 @@ fn as_llama_cpp_has_it(name: &str, mut fixture: Value) -> (Value, [usize; 2]) {
         }
         "gemma4" => {
             config["text_config"]["sliding_window"] = json!(512);
+            config["vision_config"]["pooling_kernel_size"] = json!(3);
+            fixture["processor"]["pooling_kernel_size"] = json!(3);
             fixture["processor"]["max_soft_tokens"] = json!(280);
-            [128, 128]
+            [192, 192]
         }
         "idefics3" | "smolvlm" => [48, 48],
-        "internvl" => {
-            config["vision_config"]["use_qk_norm"] = json!(false);
-            if let Some(tensors) = fixture["tensors"].as_object_mut() {
-                tensors.retain(|name, _| !name.contains("attention.q_norm") && !name.contains("attention.k_norm"));
-            }
-            [16, 16]
-        }
         _ => [16, 16],
     };
     (fixture, size)
@@ -245,15 +260,19 @@ fn same_rows_from_llama_cpps_converter() -> Outcome {
     }
     let said = run.output()?;
     let said = String::from_utf8_lossy(&said.stdout);
+    let mut faults = vec![];
     for (name, _, picture) in &families {
         let (folder, file) = (folders.path().join(name), out.path().join(format!("{name}.gguf")));
         assert!(file.exists(), "{name} was not made: {said}");
         let (_, expected) = seen(&folder, None, picture)?;
-        let (_, found) = seen(&folder, Some(&file), picture).map_err(|error| format!("{name}: {error}"))?;
-        let worst = off(&found, &expected);
-        eprintln!("{name}: {worst:.1e}");
         // The converter rounds a matrix of Gemma 3's to f16, whatever it is asked for.
-        assert!(worst < if name == "gemma3" { 1e-3 } else { 5e-6 }, "{name} is {worst} off");
+        let bar = if name == "gemma3" { 1e-3 } else { 5e-6 };
+        match seen(&folder, Some(&file), picture).map(|(_, found)| off(&found, &expected)) {
+            Ok(worst) if worst < bar => eprintln!("{name}: {worst:.1e}"),
+            Ok(worst) => faults.push(format!("{name} is {worst:.1e} off")),
+            Err(error) => faults.push(format!("{name}: {error}")),
+        }
     }
+    assert!(faults.is_empty(), "{faults:#?}");
     Ok(())
 }

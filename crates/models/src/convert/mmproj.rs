@@ -92,7 +92,9 @@ fn stored<'a>(source: &Source<'_>, weight: &'a Weight, wanted: Option<WeightType
     if weight.name == PATCHES {
         return Ok(patches(&name, weight, &own));
     }
-    let mut shape = squeezed(&weight.shape);
+    // Tables of several axes are apart.
+    let apart = own.len() == 3 && own.iter().product::<usize>() == weight.values();
+    let mut shape = squeezed(if apart { &own } else { &weight.shape });
     let transposed = shape.len() == 2 && entry.is_some_and(|entry| entry.is_transposed());
     if transposed {
         shape.reverse();

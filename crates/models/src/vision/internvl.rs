@@ -57,6 +57,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     };
     t.note("vision.projector.scale_factor", Meta::Unsigned(merge as u64));
     let tiles = tiled.tiles(s, merge, s.pictures.filter(Filter::Bicubic)?, s.pictures.normalize(CLIP)?)?;
+    t.unread_by_llama_cpp(tiles.class.is_some(), "it gives the class of its tower the position of a patch");
     s.pictures.squares(&["size"], tiles.side)?;
     const MOST: usize = 256;
     let count = |hf: &str, gguf: &str, usual: usize| match t.is_gguf() {

@@ -95,6 +95,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     if merges {
         t.note("vision.spatial_merge_size", Meta::Unsigned(merge as u64));
     }
+    t.unread_by_llama_cpp(true, "it looks for the row of [IMG_BREAK], which the text model has, in the file of the tower");
     let image = s.side("image_size", "vision.image_size", 1024)?;
     let longest = match t.is_gguf() {
         true => t.size_or("", LONGEST, image)?,
