@@ -78,7 +78,7 @@ pub(super) fn qwen2(s: &Source<'_>) -> Result<Vision> {
     let t = &s.settings;
     let width = t.size("embed_dim", "vision.embedding_length")?;
     let inner = match t.is_gguf() {
-        true => feed_forward(s, width)?,
+        true => feed_forward(s, width),
         false => (t.float_or("mlp_ratio", "", 4.0)? * width as f64) as usize,
     };
     t.note("vision.feed_forward_length", Meta::Unsigned(inner as u64));
@@ -173,9 +173,11 @@ fn note_full(s: &Source<'_>, windows: &[bool]) {
     }
 }
 
-fn feed_forward(s: &Source<'_>, width: usize) -> Result<usize> {
-    let stated = s.settings.optional_size("", "vision.feed_forward_length")?;
-    Ok(stated.unwrap_or(4 * width))
+/// The width of feed-forward layers in a GGUF file of Qwen2-VL, which llama.cpp's converter states as that of the text model: that of the
+/// matrices, of which some files call the first the second.
+fn feed_forward(s: &Source<'_>, width: usize) -> usize {
+    let rows = ["blk.0.ffn_up.weight", "blk.0.ffn_down.weight"].map(|name| s.rows(name));
+    rows.into_iter().flatten().find(|rows| *rows != width).unwrap_or(width)
 }
 
 fn patch(s: &Source<'_>, usual: usize) -> Result<usize> {
