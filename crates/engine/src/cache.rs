@@ -10,10 +10,18 @@
 //! **Beginnings that come again.** A full page is known by a hash of all tokens, and of the images that stand in for some, up to its
 //! end ([`Cache::publish`]). It stays known when nobody has it any more, until it is needed for something else, those that were given
 //! back longest ago first. A new place takes over the known pages of its tokens ([`Cache::open`]), and what they hold is not computed
-//! again. This is only right for models without fixed states, since these are not known for the moment where the pages end.
+//! again.
+//!
+//! A model with fixed states can only take over what ends where its states are known, too. They are copied where it is likely that
+//! somebody goes on ([`Cache::remember`]), as copies are large: at the last page's end of a prompt, at the last of an answer so far, and
+//! where a prompt was found to leave the way of an earlier one ([`Place::branch`]); the next that comes there has them. This choice
+//! of moments is that of Marconi (Pan et al. 2024, arXiv:2411.19379, section 4.1). Copies lie in slots that nobody has, as
+//! long as nobody needs those.
 //!
 //! Neither a place nor a snapshot gives anything back when it is dropped; that is [`Cache::release`] and [`Cache::discard`],
 //! because they are plain data that only the cache can interpret.
+
+pub(crate) mod keep;
 
 use crate::given::Beside;
 use onebit_plan::{Executable, Limits};
@@ -28,7 +36,13 @@ pub struct Cache {
     page: usize,
     pages: Pool,
     slots: Pool,
+    hashers: [RandomState; 2],
+    /// Which page holds what.
     known: Known,
+    /// Which slot holds the fixed states after what.
+    states: Known,
+    /// Whether there are fixed states, so that pages alone are of no use.
+    fixed: bool,
 }
 
 /// Where the tokens of one sequence are.
@@ -41,6 +55,12 @@ pub struct Place {
     len: usize,
     /// Tokens of the source in the caches, which lie beside the sequence's own, from the first page on.
     source: usize,
+    /// Where it leaves the way of an earlier sequence whose fixed states are not known there; 0 if nowhere.
+    branch: usize,
+    /// The slot with the fixed states that it begins with, until they are copied from there.
+    begins_with: Option<u32>,
+    /// The states that it has remembered last, and not to stay.
+    passing: Option<Key>,
 }
 
 /// The fixed states as they were after `len` tokens of one place.
@@ -97,6 +117,11 @@ impl Place {
         self.slot
     }
 
+    /// After how many tokens it leaves the way of an earlier sequence, where fixed states are worth to be remembered; 0 if that is nowhere.
+    pub fn branch(&self) -> usize {
+        self.branch
+    }
+
     /// Tokens of the source in the caches.
     pub fn source(&self) -> usize {
         self.source
@@ -125,8 +150,21 @@ impl Cache {
             page: limits.page.max(1),
             pages: Pool::new(limits.pages),
             slots: Pool::new(limits.slots),
-            known: Known { keys: vec![None; limits.pages], ..Known::default() },
+            hashers: Default::default(),
+            known: Known::new(limits.pages),
+            states: Known::new(limits.slots),
+            fixed: false,
         }
+    }
+
+    /// The same for a model with fixed states, where `fixed` says so.
+    pub fn with_fixed(limits: &Limits, fixed: bool) -> Self {
+        Self { fixed, ..Self::new(limits) }
+    }
+
+    /// Whether fixed states are remembered.
+    pub fn remembers(&self) -> bool {
+        self.fixed
     }
 
     /// Pages that hold `tokens`.
@@ -150,28 +188,82 @@ impl Cache {
     }
 
     /// A place with pages for all `tokens`, and for those of a source. Of the first `reuse` of them, those in known pages are there already, which
-    /// [`Place::len`] tells; the others are to be computed.
+    /// [`Place::len`] tells; the others are to be computed. Before the first step, [`Cache::recall`] has to be called.
     pub fn open<'a>(&mut self, content: impl Into<Content<'a>>, reuse: usize) -> Result<Place, Full> {
         let content = content.into();
         let tokens = content.tokens;
-        let mut keys = Vec::new();
-        let mut pages = Vec::new();
-        for i in 0..reuse.min(tokens.len()) / self.page {
-            let key = self.known.key(keys.last(), content, i * self.page..(i + 1) * self.page);
-            let Some(page) = self.known.pages.get(&key) else { break };
-            keys.push(key);
-            pages.push(*page);
-        }
+        let Found { mut pages, keys, state, branch } = self.find(content, reuse.min(tokens.len()));
         let more = self.pages_for(tokens.len().max(content.source)) - pages.len();
         let asleep = pages.iter().filter(|p| self.pages.uses[**p as usize] == 0).count();
         if more + asleep > self.free_pages() || self.slots.free.is_empty() {
             return Err(Full);
         }
+        // The states may lie in the only slot that is left, which then becomes the place's own.
+        let only = self.slots.free.len() == 1;
+        let begins_with = state.filter(|state| !only || self.slots.uses[*state as usize] > 0);
+        begins_with.iter().for_each(|state| self.slots.share(*state));
+        let slot = take(&mut self.slots, &mut self.states).ok_or(Full)?;
         pages.iter().for_each(|p| self.pages.share(*p));
         let len = pages.len() * self.page;
         pages.extend((0..more).filter_map(|_| take(&mut self.pages, &mut self.known)));
-        let slot = self.slots.take().ok_or(Full)?;
-        Ok(Place { pages, keys, slot, len, source: 0 })
+        Ok(Place { pages, keys, slot, len, source: 0, branch, begins_with, passing: None })
+    }
+
+    /// What is known of the beginning of some content, up to `reuse` tokens.
+    fn find(&self, content: Content<'_>, reuse: usize) -> Found {
+        let mut found = Found::default();
+        for i in 0..reuse / self.page {
+            let key = self.key(found.keys.last(), content, i * self.page..(i + 1) * self.page);
+            let Some(page) = self.known.of.get(&key) else { break };
+            found.keys.push(key);
+            found.pages.push(*page);
+        }
+        if self.fixed {
+            let known = found.pages.len();
+            let usable = (1..=known).rev().find(|n| self.states.of.contains_key(&found.keys[n - 1])).unwrap_or(0);
+            found.state = usable.checked_sub(1).map(|last| self.states.of[&found.keys[last]]);
+            found.branch = if known > usable { known * self.page } else { 0 };
+            found.keys.truncate(usable);
+            found.pages.truncate(usable);
+        }
+        found
+    }
+
+    /// The key of the page with these of the tokens after the page with the key `before`.
+    fn key(&self, before: Option<&Key>, content: Content<'_>, page: Range<usize>) -> Key {
+        let beside = content.beside.map(|beside| beside.content(&page)).unwrap_or_default();
+        self.hashers.each_ref().map(|h| h.hash_one((before, &content.tokens[page.clone()], &beside)))
+    }
+
+    /// Brings the fixed states of a new place to where its tokens end.
+    pub fn recall(&mut self, place: &mut Place, device: &mut dyn Executable) {
+        if let Some(state) = place.begins_with.take() {
+            device.copy_slots(&[(state, place.slot)]);
+            self.slots.give(state, true);
+        }
+    }
+
+    /// Keeps a copy of the fixed states of a place, where its last page ends and is [published](Self::publish), for those who begin with the
+    /// same tokens. One that does not `stay` takes the place of the one before. Without a free slot, nothing happens.
+    pub fn remember(&mut self, place: &mut Place, stay: bool, device: &mut dyn Executable) {
+        let full = place.len.is_multiple_of(self.page) && place.keys.len() == place.len / self.page;
+        let Some(key) = place.keys.last().copied().filter(|key| self.fixed && full && !self.states.of.contains_key(key)) else { return };
+        let before = place.passing.take().and_then(|key| self.states.of.get(&key).copied());
+        let slot = match before.filter(|slot| self.slots.uses[*slot as usize] == 0) {
+            Some(slot) => {
+                self.slots.share(slot);
+                self.states.forget(slot);
+                slot
+            }
+            None => match take(&mut self.slots, &mut self.states) {
+                Some(slot) => slot,
+                None => return,
+            },
+        };
+        device.copy_slots(&[(place.slot, slot)]);
+        self.states.learn(key, slot);
+        self.slots.give(slot, true);
+        place.passing = (!stay).then_some(key);
     }
 
     /// Makes sure that `n` more tokens can be written: there are pages for them, and the page that the first goes to belongs to
@@ -204,30 +296,31 @@ impl Cache {
         let content = content.into();
         let full = place.len / self.page;
         for i in place.keys.len()..full {
-            let key = self.known.key(place.keys.last(), content, i * self.page..(i + 1) * self.page);
+            let key = self.key(place.keys.last(), content, i * self.page..(i + 1) * self.page);
             place.keys.push(key);
             self.known.learn(key, place.pages[i]);
         }
     }
 
-    /// Forgets which tokens pages hold, because what they hold is in doubt.
+    /// Forgets which tokens pages and slots hold, because what they hold is in doubt.
     pub fn forget(&mut self) {
-        self.known.pages.clear();
-        self.known.keys.fill(None);
+        self.known.clear();
+        self.states.clear();
     }
 
     /// A second place with the same tokens. Pages are shared, the fixed states are copied.
     pub fn fork(&mut self, place: &Place, device: &mut dyn Executable) -> Result<Place, Full> {
-        let slot = self.slots.take().ok_or(Full)?;
+        let slot = take(&mut self.slots, &mut self.states).ok_or(Full)?;
         device.copy_slots(&[(place.slot, slot)]);
         let pages = place.pages[..self.pages_for(place.extent())].to_vec();
         pages.iter().for_each(|p| self.pages.share(*p));
-        Ok(Place { pages, keys: place.keys.clone(), slot, len: place.len, source: place.source })
+        let (keys, len, source) = (place.keys.clone(), place.len, place.source);
+        Ok(Place { pages, keys, slot, len, source, branch: 0, begins_with: None, passing: None })
     }
 
     /// Remembers the fixed states of this moment.
     pub fn snapshot(&mut self, place: &Place, device: &mut dyn Executable) -> Result<Snapshot, Full> {
-        let slot = self.slots.take().ok_or(Full)?;
+        let slot = take(&mut self.slots, &mut self.states).ok_or(Full)?;
         device.copy_slots(&[(place.slot, slot)]);
         Ok(Snapshot { slot, len: place.len })
     }
@@ -255,10 +348,24 @@ impl Cache {
         // The last first: they are the first to be used for something else, since a page is of no use without those before it.
         place.pages.into_iter().rev().for_each(|p| give(&mut self.pages, &self.known, p));
         self.slots.give(place.slot, false);
+        if let Some(state) = place.begins_with {
+            self.slots.give(state, true);
+        }
     }
 }
 
-/// A free page, whose tokens are known no more.
+/// What is known of a beginning.
+#[derive(Default)]
+struct Found {
+    pages: Vec<u32>,
+    keys: Vec<Key>,
+    /// The slot with the fixed states after them.
+    state: Option<u32>,
+    /// As [`Place::branch`].
+    branch: usize,
+}
+
+/// A free page or slot, whose tokens are known no more.
 fn take(pages: &mut Pool, known: &mut Known) -> Option<u32> {
     let page = pages.take()?;
     known.forget(page);
@@ -323,25 +430,27 @@ impl Pool {
 /// so that nobody can make two that are the same.
 type Key = [u64; 2];
 
-/// Which page holds what.
-#[derive(Debug, Default)]
+/// Which of a kind holds what.
+#[derive(Debug)]
 struct Known {
-    pages: HashMap<Key, u32>,
-    /// By page.
+    of: HashMap<Key, u32>,
+    /// By page, or slot.
     keys: Vec<Option<Key>>,
-    hashers: [RandomState; 2],
 }
 
 impl Known {
-    /// The key of the page with these of the tokens after the page with the key `before`.
-    fn key(&self, before: Option<&Key>, content: Content<'_>, page: Range<usize>) -> Key {
-        let beside = content.beside.map(|beside| beside.content(&page)).unwrap_or_default();
-        self.hashers.each_ref().map(|h| h.hash_one((before, &content.tokens[page.clone()], &beside)))
+    fn new(n: usize) -> Self {
+        Self { of: HashMap::new(), keys: vec![None; n] }
     }
 
-    /// Of several pages with the same tokens, the first is known.
+    fn clear(&mut self) {
+        self.of.clear();
+        self.keys.fill(None);
+    }
+
+    /// Of several with the same tokens, the first is known.
     fn learn(&mut self, key: Key, page: u32) {
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.pages.entry(key) {
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.of.entry(key) {
             entry.insert(page);
             self.keys[page as usize] = Some(key);
         }
@@ -349,7 +458,7 @@ impl Known {
 
     fn forget(&mut self, page: u32) {
         if let Some(key) = self.keys[page as usize].take() {
-            self.pages.remove(&key);
+            self.of.remove(&key);
         }
     }
 }

@@ -20,9 +20,11 @@ pub struct Config {
     /// How long a request may wait and run before it fails with [`EngineError::Deadline`](crate::EngineError::Deadline);
     /// a request's own [`timeout`](crate::Request::timeout) comes before it. `None` is for ever.
     pub timeout: Option<Duration>,
-    /// Take over what is already computed of a prompt's beginning, page by page. Only for models all of whose states are keys and
-    /// values ([`Plan::fixed_state`](onebit_plan::Plan::fixed_state) is 0): others would give wrong answers.
+    /// Take over what is already computed of a prompt's beginning, page by page.
     pub prefix_reuse: bool,
+    /// Whether the model has states of fixed size ([`Plan::fixed_state`](onebit_plan::Plan::fixed_state) is not 0): then a beginning can only
+    /// be taken over up to where these were copied ([`cache`](crate::cache)). Without this, such a model would give wrong answers.
+    pub fixed_state: bool,
     /// Of a model that makes its answers by masked diffusion ([`Plan::denoising`](onebit_plan::Plan::denoising)). Its sequences are
     /// computed whole in each step, so the context is never more than a batch, and an answer never more than the rows of logits.
     pub denoising: Option<Denoising>,
@@ -47,6 +49,7 @@ impl Default for Config {
             queue: 256,
             timeout: None,
             prefix_reuse: false,
+            fixed_state: false,
             denoising: None,
             answering: None,
             pooling: None,

@@ -5,10 +5,11 @@ use crate::guided::Workers;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stream::channel;
-use crate::{Config, Request, Stats, Stream, SubmitError, Text, Vocabulary};
+use crate::{Config, KeepError, Request, Saved, SavedForm, SlotStatus, Stats, Stream, SubmitError, Text, Vocabulary};
 use onebit_plan::{Executable, Limits};
 use onebit_text::Tokenizer;
 use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(crate) struct Shared<V> {
     pub width: usize,
     /// Numbers in a row that stands in for a token; 0 where there are none.
     pub given: usize,
+    /// Bytes of a page and of a slot, where the executable gives them out.
+    parts: Option<[usize; 2]>,
     pub vocabulary: Arc<V>,
     /// Make the masks of grammars.
     workers: Arc<Workers>,
@@ -47,12 +50,15 @@ pub(crate) struct Shared<V> {
     /// The thread ended.
     ended: Condvar,
     stats: Mutex<Stats>,
+    slots: Mutex<Vec<SlotStatus>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// Accepted and not yet begun, oldest first.
+    /// Accepted and not yet begun, those first that go first.
     pub waiting: VecDeque<Sequence>,
+    /// To be done between two steps.
+    pub keeping: Vec<Keep>,
     /// Why nothing is accepted any more.
     pub closed: Option<SubmitError>,
     /// When running streams are to be failed.
@@ -60,6 +66,17 @@ pub(crate) struct Inbox {
     accepted: u64,
     refused: u64,
     ended: bool,
+}
+
+/// Where the answer to a [`Keep`] goes.
+pub(crate) type Reply<T> = SyncSender<Result<T, KeepError>>;
+
+/// What is to be done with what is known of a slot's last sequence.
+#[derive(Debug)]
+pub(crate) enum Keep {
+    Save { slot: usize, reply: Reply<Saved> },
+    Restore { slot: usize, saved: Saved, reply: Reply<()> },
+    Erase { slot: usize, reply: Reply<usize> },
 }
 
 impl<V> Clone for Engine<V>
@@ -84,15 +101,17 @@ impl<V: Vocabulary> Engine<V> {
             width: executable.width(),
             given: executable.given(),
             limits,
+            parts: executable.part_bytes(),
             vocabulary: tokenizer,
             workers: Arc::default(),
             inbox: Mutex::default(),
             wake: Condvar::new(),
             ended: Condvar::new(),
             stats: Mutex::default(),
+            slots: Mutex::default(),
         });
         let scheduler = Scheduler::new(executable, shared.clone());
-        shared.publish(scheduler.stats());
+        scheduler.publish();
         std::thread::Builder::new()
             .name("1bit-engine".into())
             .spawn(move || scheduler.run())
@@ -177,6 +196,51 @@ impl<V: Vocabulary> Engine<V> {
         stats
     }
 
+    /// The places in which sequences run, as of the last step.
+    pub fn slots(&self) -> Vec<SlotStatus> {
+        self.handle.shared.slots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is known of the beginning of the last sequence that ran in a slot, or runs there: whole pages of its tokens. It waits for the end of
+    /// a step.
+    pub fn save(&self, slot: usize) -> Result<Saved, KeepError> {
+        self.keep(|reply| Keep::Save { slot, reply })
+    }
+
+    /// Makes known what was saved, as if it had been computed in this slot.
+    pub fn restore(&self, slot: usize, saved: Saved) -> Result<(), KeepError> {
+        self.keep(|reply| Keep::Restore { slot, saved, reply })
+    }
+
+    /// Forgets what is known of the last sequence that ran in a slot; gives how many tokens that were.
+    pub fn erase(&self, slot: usize) -> Result<usize, KeepError> {
+        self.keep(|reply| Keep::Erase { slot, reply })
+    }
+
+    fn keep<T>(&self, make: impl FnOnce(Reply<T>) -> Keep) -> Result<T, KeepError> {
+        let shared = &self.handle.shared;
+        if !shared.config.prefix_reuse {
+            return Err(KeepError::Unsupported("beginnings of sequences are not kept with this model".into()));
+        }
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        let mut inbox = shared.inbox();
+        if inbox.closed.is_some() {
+            return Err(KeepError::Stopped);
+        }
+        inbox.keeping.push(make(reply));
+        shared.wake.notify_all();
+        drop(inbox);
+        answer.recv().unwrap_or(Err(KeepError::Stopped))
+    }
+
+    /// What files of [saved](Self::save) beginnings have to be like; none where nothing can be saved.
+    pub fn saved_form(&self) -> Option<SavedForm> {
+        let Shared { config, limits, ids, parts, .. } = &*self.handle.shared;
+        let [page_bytes, state_bytes] = parts.filter(|_| config.prefix_reuse)?;
+        let state_bytes = if config.fixed_state { state_bytes } else { 0 };
+        Some(SavedForm { page: limits.page, page_bytes, state_bytes, tokens: config.context, vocabulary: *ids })
+    }
+
     /// Why nothing is accepted any more, if so.
     pub fn closed(&self) -> Option<SubmitError> {
         self.handle.shared.inbox().closed.clone()
@@ -237,27 +301,40 @@ impl<V> Shared<V> {
             inbox.waiting.retain(|s| !s.sender.is_cancelled());
             if inbox.waiting.len() >= self.config.queue {
                 inbox.refused += 1;
-                return Err(SubmitError::QueueFull { limit: self.config.queue });
+                let limit = self.config.queue;
+                return Err(SubmitError::QueueFull { limit, wait: self.mean_turn() });
             }
         }
         let mut sequence = sequence;
         sequence.order = inbox.accepted;
         inbox.accepted += 1;
-        inbox.waiting.push_back(sequence);
+        let at = inbox.waiting.partition_point(|other| other.rank() < sequence.rank());
+        inbox.waiting.insert(at, sequence);
         self.wake.notify_all();
         Ok(())
+    }
+
+    /// In how long one more request ends, on average.
+    fn mean_turn(&self) -> Duration {
+        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = &stats.times.request;
+        let places = self.config.max_sequences as u64;
+        Duration::from_micros(request.sum().checked_div(request.count().saturating_mul(places)).unwrap_or(0))
     }
 
     /// Sleeps until there is something to do.
     pub(crate) fn wait(&self) {
         let mut inbox = self.inbox();
-        while inbox.waiting.is_empty() && inbox.closed.is_none() {
+        while inbox.waiting.is_empty() && inbox.keeping.is_empty() && inbox.closed.is_none() {
             inbox = self.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    pub(crate) fn publish(&self, stats: &Stats) {
+    pub(crate) fn publish(&self, stats: &Stats, slots: &[SlotStatus]) {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone_from(stats);
+        let mut published = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        published.resize_with(slots.len(), SlotStatus::default);
+        published.clone_from_slice(slots);
     }
 
     /// The last thing that the thread does.
@@ -265,9 +342,10 @@ impl<V> Shared<V> {
         let mut inbox = self.inbox();
         inbox.closed.get_or_insert(SubmitError::Stopped("its thread ended unexpectedly".into()));
         let left = std::mem::take(&mut inbox.waiting);
+        let keeping = std::mem::take(&mut inbox.keeping);
         inbox.ended = true;
         self.ended.notify_all();
         drop(inbox);
-        drop(left);
+        drop((left, keeping));
     }
 }

@@ -8,6 +8,8 @@ pub enum SubmitError {
     QueueFull {
         /// [`Config::queue`](crate::Config::queue).
         limit: usize,
+        /// In how long there may be room again, by how long requests took so far; zero where none has ended yet.
+        wait: Duration,
     },
     /// The prompt leaves no room for a single new token.
     #[error("the prompt has {prompt} tokens, but the context holds {limit} and one must be left for the answer")]

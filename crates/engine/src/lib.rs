@@ -12,7 +12,7 @@
 //! - `embedding`: texts that become vectors instead of being continued.
 //! - `guided`: answers that are held to a grammar.
 //! - `sequence`: one request on its way. It has a place in the [`cache`], a [`sampler`], and its text so far (`stop`).
-//! - `stream`: events on their way to the caller.
+//! - `stream`: events on their way to the caller. `stats`, `histogram`, `seats`: what those who watch are told.
 //!
 //! What is promised:
 //!
@@ -51,24 +51,30 @@ mod error;
 mod event;
 mod given;
 mod guided;
+mod histogram;
 mod matcher;
 pub mod request;
 pub mod sampler;
+mod saved;
 mod scheduler;
+mod seats;
 mod sequence;
 mod stats;
 mod stop;
 mod stream;
 mod vocabulary;
 
+pub use cache::keep::KeepError;
 pub use config::Config;
 pub use diffusion::{Diffusion, Remasking};
 pub use engine::Engine;
 pub use error::{EngineError, SubmitError};
 pub use event::{Event, Finish, FinishReason, Logprobs, Timings, Token, TokenLogprob, Usage};
 pub use given::Given;
+pub use histogram::Histogram;
 pub use onebit_plan::{Form, Norm, Pool, Pooling};
 pub use request::{Dry, Mirostat, Request, Sampling, Text, Xtc};
-pub use stats::Stats;
+pub use saved::{Saved, SavedError, SavedForm};
+pub use stats::{SlotStatus, Stats, Times};
 pub use stream::Stream;
 pub use vocabulary::Vocabulary;

@@ -53,6 +53,9 @@ pub struct Request {
     pub shown: Arc<[u32]>,
     /// How long it may wait and run, instead of [`Config::timeout`](crate::Config::timeout).
     pub timeout: Option<Duration>,
+    /// Requests of a lower number go before those of a higher, and where there is no place left, one that runs makes way for a lower one,
+    /// to go on later with the same tokens. Of the same number, the older goes first.
+    pub priority: i32,
     /// How the answer is made, where the model makes it by masked diffusion; as it is by default for others.
     pub diffusion: Diffusion,
     /// What the answer is held to. It ends when nothing can follow.
@@ -75,6 +78,7 @@ impl Default for Request {
             skip_special: true,
             shown: Arc::default(),
             timeout: None,
+            priority: 0,
             diffusion: Diffusion::default(),
             grammar: None,
         }

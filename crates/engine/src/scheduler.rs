@@ -3,6 +3,9 @@
 //! Each turn: sequences whose callers have left or whose time is over give up their places; waiting ones get places as long as
 //! there are any; a batch is chosen, computed, and its rows become tokens and events.
 //!
+//! **Who goes first.** Requests have a rank: their [priority](crate::Request::priority), and among equals their age. The lower rank goes
+//! first, gets its place first, and keeps it longest. Those that run are all in every step, whatever their rank.
+//!
 //! **The batch.** Every running sequence that has read its prompt gets its next token in every step. What room is left, up to
 //! [`Config::prompt_chunk`](crate::Config::prompt_chunk), goes to prompts, the same to each; what a short one does not need goes
 //! to the others.
@@ -11,10 +14,10 @@
 //! sees all others: up to a batch of tokens of such sources come before each step.
 //!
 //! **Pages.** A sequence gets a place when there are pages for all tokens that it has, and more pages as its answer grows. When
-//! there are none, the youngest sequence gives up its place; later its tokens, prompt and answer so far, are computed
-//! again like a prompt. Since devices compute a position the same way in whatever batch it is, this changes nothing but time.
-//! The oldest never gives up its place, and alone it has all pages, which are enough for any accepted request: so
-//! everything that is accepted ends.
+//! there are none, the last sequence by rank gives up its place; later its tokens, prompt and answer so far, are computed
+//! again like a prompt, but for what is still known of them. So does the last where one of a lower priority finds no place. Since devices compute a position the same way in whatever batch it is, this changes nothing but time.
+//! The first by rank never gives up its place, and alone it has all pages, which are enough for any accepted request: so
+//! everything that is accepted ends, unless requests of lower priorities never end coming.
 //!
 //! **Faults.** If a step fails, by an error or a panic, the caches of all its sequences are in doubt. If it had one sequence, that
 //! one fails. If it had several, each is computed again alone, up to and past the point of the failure; one that fails alone
@@ -22,11 +25,12 @@
 //! it is broken, and everything fails.
 
 use crate::cache::{Cache, Place};
-use crate::engine::Shared;
+use crate::engine::{Keep, Shared};
 use crate::given::StepInputs;
 use crate::sampler::Scratch;
+use crate::seats::Seats;
 use crate::sequence::{Sequence, Work};
-use crate::{EngineError, Event, FinishReason, Stats, SubmitError, Vocabulary};
+use crate::{EngineError, Event, FinishReason, KeepError, Saved, Stats, SubmitError, Vocabulary};
 use onebit_plan::{Batch, Executable, Inputs, Span};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,9 +41,9 @@ pub(crate) struct Scheduler<V> {
     executable: Box<dyn Executable>,
     shared: Arc<Shared<V>>,
     cache: Cache,
-    /// Oldest first.
+    /// By rank.
     running: Vec<Sequence>,
-    /// Had places and lost them. Oldest first.
+    /// Had places and lost them. By rank.
     displaced: Vec<Sequence>,
     /// With their last events, which are sent when the turn is over and the statistics tell of it.
     ended: Vec<(Sequence, Event)>,
@@ -48,6 +52,7 @@ pub(crate) struct Scheduler<V> {
     tokens: Vec<u32>,
     inputs: StepInputs,
     scratch: Scratch,
+    seats: Seats,
     stats: Stats,
 }
 
@@ -71,7 +76,7 @@ impl<V: Vocabulary> Scheduler<V> {
             ..Stats::default()
         };
         Self {
-            cache: Cache::new(limits),
+            cache: Cache::with_fixed(limits, shared.config.fixed_state),
             executable,
             running: Vec::new(),
             displaced: Vec::new(),
@@ -80,13 +85,15 @@ impl<V: Vocabulary> Scheduler<V> {
             tokens: Vec::new(),
             inputs: StepInputs::default(),
             scratch: Scratch::default(),
+            seats: Seats::new(shared.config.max_sequences),
             stats,
             shared,
         }
     }
 
-    pub(crate) fn stats(&self) -> &Stats {
-        &self.stats
+    /// Tells those who watch.
+    pub(crate) fn publish(&self) {
+        self.shared.publish(&self.stats, self.seats.status());
     }
 
     /// The whole life of the thread.
@@ -109,6 +116,7 @@ impl<V: Vocabulary> Scheduler<V> {
                     return;
                 }
             }
+            self.keep();
             self.sweep();
             self.admit();
             self.encode();
@@ -121,6 +129,45 @@ impl<V: Vocabulary> Scheduler<V> {
             }
             self.settle();
         }
+    }
+
+    /// Does what is to be done with what is known of slots. Nobody waits for an answer that is not taken.
+    fn keep(&mut self) {
+        let keeping = std::mem::take(&mut self.shared.inbox().keeping);
+        for keep in keeping {
+            match keep {
+                Keep::Save { slot, reply } => drop(reply.send(self.save(slot))),
+                Keep::Restore { slot, saved, reply } => drop(reply.send(self.restore(slot, saved))),
+                Keep::Erase { slot, reply } => drop(reply.send(self.tokens_of(slot).map(|tokens| self.cache.erase(&tokens)))),
+            }
+        }
+    }
+
+    /// The tokens of the sequence that runs in a slot, as far as they are computed, or of the last that ran there.
+    fn tokens_of(&self, slot: usize) -> Result<Vec<u32>, KeepError> {
+        let slots = self.shared.config.max_sequences;
+        if slot >= slots {
+            return Err(KeepError::NoSlot { slot, slots });
+        }
+        let running = self.running.iter().find(|sequence| sequence.seat == Some(slot));
+        let tokens = match running {
+            Some(sequence) => sequence.only_tokens().map(|tokens| &tokens[..sequence.computed()]),
+            None => self.seats.tokens(slot),
+        };
+        tokens.map(<[u32]>::to_vec).ok_or(KeepError::Images { slot })
+    }
+
+    fn save(&mut self, slot: usize) -> Result<Saved, KeepError> {
+        let tokens = self.tokens_of(slot)?;
+        let saved = self.cache.save(&tokens, &mut *self.executable)?;
+        saved.ok_or(KeepError::Nothing { slot, page: self.shared.limits.page })
+    }
+
+    fn restore(&mut self, slot: usize, saved: Saved) -> Result<(), KeepError> {
+        self.tokens_of(slot).or_else(|error| if matches!(error, KeepError::Images { .. }) { Ok(vec![]) } else { Err(error) })?;
+        self.cache.load(&saved, &mut *self.executable)?;
+        self.seats.put(slot, saved.tokens);
+        Ok(())
     }
 
     /// Takes out sequences that were cancelled, or whose time is over.
@@ -148,31 +195,45 @@ impl<V: Vocabulary> Scheduler<V> {
         }
     }
 
-    /// Gives places to those that wait, oldest first, as long as there are any.
+    /// Gives places to those that wait, by rank, as long as there are any.
     fn admit(&mut self) {
-        while self.running.len() < self.shared.config.max_sequences {
+        loop {
             // One that has to be computed alone has the executable for itself.
             let probe = self.displaced.iter().position(|s| s.suspect.is_some());
             let alone = probe.is_some() || self.running.iter().any(|s| s.suspect.is_some());
             if alone && !self.running.is_empty() {
                 return;
             }
-            let Some((mut sequence, place)) = self.next(probe.unwrap_or(0)) else {
-                if self.running.is_empty() {
-                    self.refuse();
+            let has_seat = self.running.len() < self.shared.config.max_sequences;
+            let Some((mut sequence, mut place)) = has_seat.then(|| self.next(probe)).flatten() else {
+                match self.running.last() {
+                    None => return self.refuse(),
+                    // It is worth more than another's going on.
+                    Some(last) if self.first_priority().is_some_and(|first| first < last.priority) => self.displace_last(),
+                    Some(_) => return,
                 }
-                return;
+                continue;
             };
+            self.cache.recall(&mut place, &mut *self.executable);
             self.stats.cached_tokens += place.len() as u64;
-            sequence.begin(place, Instant::now());
-            let at = self.running.partition_point(|s| s.order < sequence.order);
+            if self.shared.config.prefix_reuse {
+                self.stats.asked_tokens += sequence.tokens.len() as u64;
+            }
+            sequence.begin(place, Instant::now(), &mut self.stats.times);
+            self.seats.take(&mut sequence);
+            let at = self.running.partition_point(|s| s.rank() < sequence.rank());
             self.running.insert(at, sequence);
         }
     }
 
-    /// The next sequence that waits and its place, if there is room for it: the given one of the displaced, or else the first of the
-    /// inbox.
-    fn next(&mut self, displaced: usize) -> Option<(Sequence, Place)> {
+    /// The priority of the first that waits.
+    fn first_priority(&self) -> Option<i32> {
+        let waiting = self.shared.inbox().waiting.front().map(|s| s.priority);
+        waiting.into_iter().chain(self.displaced.first().map(|s| s.priority)).min()
+    }
+
+    /// The next sequence that waits and its place, if there is room for it: the given one of the displaced, or else the first by rank.
+    fn next(&mut self, probe: Option<usize>) -> Option<(Sequence, Place)> {
         let Self { cache, shared, running, .. } = self;
         let mut open = |sequence: &Sequence| {
             let reuse = if shared.config.prefix_reuse { sequence.reusable() } else { 0 };
@@ -184,11 +245,13 @@ impl<V: Vocabulary> Scheduler<V> {
             cache.release(place);
             None
         };
-        if let Some(sequence) = self.displaced.get(displaced) {
-            let place = open(sequence)?;
-            return Some((self.displaced.remove(displaced), place));
-        }
         let mut inbox = shared.inbox();
+        let before = |sequence: &Sequence| inbox.waiting.front().is_none_or(|waiting| sequence.rank() < waiting.rank());
+        let displaced = probe.or_else(|| self.displaced.first().is_some_and(before).then_some(0));
+        if let Some((at, sequence)) = displaced.and_then(|at| Some((at, self.displaced.get(at)?))) {
+            let place = open(sequence)?;
+            return Some((self.displaced.remove(at), place));
+        }
         let place = open(inbox.waiting.front()?)?;
         Some((inbox.waiting.pop_front()?, place))
     }
@@ -211,7 +274,10 @@ impl<V: Vocabulary> Scheduler<V> {
             let known = sequence.tokens.len();
             let waits = std::mem::take(&mut waits);
             let outcome = catch_unwind(AssertUnwindSafe(|| sequence.resume(waits, &*shared.vocabulary, scratch)));
-            stats.completion_tokens += (sequence.tokens.len() - known) as u64;
+            if sequence.tokens.len() > known {
+                stats.completion_tokens += (sequence.tokens.len() - known) as u64;
+                sequence.time_token(Instant::now(), &mut stats.times);
+            }
             outcome.unwrap_or_else(|payload| Some(Event::Failed(EngineError::Step(describe(&*payload)))))
         };
         extract(running, &mut resume, ended);
@@ -232,6 +298,8 @@ impl<V: Vocabulary> Scheduler<V> {
             let begun = Instant::now();
             let outcome = attempt_to_encode(&mut *self.executable, &Batch::text(sequence.source(), &[span]));
             self.stats.steps += 1;
+            self.stats.sequence_steps += 1;
+            self.stats.times.batch.add(len as u64);
             self.stats.last_batch = len;
             self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
             if let Err(message) = outcome {
@@ -279,19 +347,24 @@ impl<V: Vocabulary> Scheduler<V> {
         }
     }
 
-    /// Makes sure that the sequence has pages for its next token: if there are none, the youngest lose theirs, at last itself.
+    /// Makes sure that the sequence has pages for its next token: if there are none, the last by rank lose theirs, at last itself.
     fn make_room(&mut self, index: usize) -> bool {
         while let Some(sequence) = self.running.get_mut(index) {
             let Some(place) = &mut sequence.place else { return false };
             if self.cache.reserve(place, 1, &mut *self.executable).is_ok() {
                 return true;
             }
-            self.stats.preemptions += 1;
-            if let Some(youngest) = self.running.pop() {
-                self.displace(youngest);
-            }
+            self.displace_last();
         }
         false
+    }
+
+    /// The last by rank makes way.
+    fn displace_last(&mut self) {
+        if let Some(last) = self.running.pop() {
+            self.stats.preemptions += 1;
+            self.displace(last);
+        }
     }
 
     /// Takes a sequence's place, to be computed again later.
@@ -300,7 +373,8 @@ impl<V: Vocabulary> Scheduler<V> {
             self.cache.release(place);
         }
         sequence.let_go();
-        let at = self.displaced.partition_point(|s| s.order < sequence.order);
+        self.seats.leave(&mut sequence);
+        let at = self.displaced.partition_point(|s| s.rank() < sequence.rank());
         self.displaced.insert(at, sequence);
     }
 
@@ -317,6 +391,9 @@ impl<V: Vocabulary> Scheduler<V> {
         for work in prompts {
             let sequence = &self.running[work.index];
             work.len = work.len.min(budget / left);
+            if self.cache.remembers() {
+                work.len = sequence.up_to_mark(work.start, work.len, self.shared.limits.page);
+            }
             left -= 1;
             work.outputs = sequence.outputs(work.start, work.len);
             while work.outputs > rows.saturating_sub(left) {
@@ -370,6 +447,8 @@ impl<V: Vocabulary> Scheduler<V> {
         self.inputs.gather_sources(self.work.iter().map(|work| self.running[work.index].source().len()));
         let outcome = attempt(&mut *self.executable, &Batch { tokens: &self.tokens, spans: &spans, inputs: self.inputs.inputs() });
         self.stats.steps += 1;
+        self.stats.sequence_steps += self.work.len() as u64;
+        self.stats.times.batch.add(self.tokens.len() as u64);
         self.stats.last_batch = self.tokens.len();
         self.stats.step_microseconds += begun.elapsed().as_micros() as u64;
         let mut rest = match outcome {
@@ -380,6 +459,7 @@ impl<V: Vocabulary> Scheduler<V> {
         let width = shared.width;
         let mut ends = Vec::new();
         let is_alone = self.running.len() == 1;
+        let now = Instant::now();
         for work in &self.work {
             let (rows, others) = rest.split_at(work.outputs * width);
             rest = others;
@@ -398,15 +478,36 @@ impl<V: Vocabulary> Scheduler<V> {
             ends.extend(end.map(|event| (work.index, event)));
             let chosen = sequence.tokens.len() - known;
             self.stats.completion_tokens += chosen as u64;
+            self.stats.longest = self.stats.longest.max(sequence.tokens.len());
+            if chosen > 0 {
+                sequence.time_token(now, &mut self.stats.times);
+            }
             let read = if sequence.is_whole() { 0 } else { work.len };
             self.stats.prompt_tokens += if work.len > 1 || work.start == 0 { read as u64 } else { 0 };
         }
+        self.remember();
         ends.sort_unstable_by_key(|(index, _)| *index);
         for (index, event) in ends.into_iter().rev() {
             let sequence = self.running.remove(index);
             self.ended.push((sequence, event));
         }
         self.clear_suspect();
+    }
+
+    /// Keeps the fixed states of those that have come to where it is worth it.
+    fn remember(&mut self) {
+        let Self { work, running, cache, executable, shared, .. } = self;
+        if !cache.remembers() {
+            return;
+        }
+        for work in work {
+            let sequence = &mut running[work.index];
+            if let Some(stay) = sequence.worth(shared.limits.page)
+                && let Some(place) = &mut sequence.place
+            {
+                cache.remember(place, stay, &mut **executable);
+            }
+        }
     }
 
     /// Lets a sequence go on with the others if it has passed the point of a failure alone.
@@ -486,19 +587,21 @@ impl<V: Vocabulary> Scheduler<V> {
 
     /// Tells what has ended, when all else is done: whoever reads the last event finds the place free and the statistics right.
     fn settle(&mut self) {
+        self.ended.iter_mut().for_each(|(sequence, _)| self.seats.leave(sequence));
+        self.running.iter().for_each(|sequence| self.seats.see(sequence));
         self.vacate();
         for (_, event) in &self.ended {
             match event {
                 Event::Finished(finish) if finish.reason == FinishReason::Cancelled => self.stats.cancelled += 1,
-                Event::Failed(_) => self.stats.failed += 1,
-                _ => self.stats.finished += 1,
+                Event::Finished(finish) => self.stats.count(finish),
+                _ => self.stats.failed += 1,
             }
         }
         self.stats.running = self.running.len();
         self.stats.waiting = self.displaced.len();
         self.stats.pages_used = self.cache.used_pages();
         self.stats.slots_used = self.cache.used_slots();
-        self.shared.publish(&self.stats);
+        self.publish();
         for (sequence, event) in self.ended.drain(..) {
             sequence.sender.send(event);
         }

@@ -8,7 +8,9 @@ use crate::guided::{Guided, Workers};
 use crate::sampler::{self, Sampler, Scratch};
 use crate::stop::Output;
 use crate::stream::Sender;
-use crate::{Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Timings, Token, Usage, Vocabulary};
+use crate::{
+    Config, EngineError, Event, Finish, FinishReason, Logprobs, Request, Sampling, SlotStatus, Times, Timings, Token, Usage, Vocabulary,
+};
 use onebit_plan::Pool;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// By submission: the lower goes first.
+    /// The lower goes first.
+    pub priority: i32,
+    /// By submission: among equals, the lower goes first.
     pub order: u64,
     /// Prompt and answer.
     pub tokens: Vec<u32>,
@@ -30,10 +34,13 @@ pub(crate) struct Sequence {
     end: usize,
     /// Where they are in the caches, while it runs. Without one, all have to be computed (again).
     pub place: Option<Place>,
+    /// Its number among those that run, while it does.
+    pub seat: Option<usize>,
     /// It was in a step that failed when it had so many tokens in that step and before, and has to pass that point alone.
     pub suspect: Option<usize>,
     pub sender: Sender,
     sampler: Sampler,
+    sampling: Arc<Sampling>,
     output: Output,
     logprobs: Option<usize>,
     scores: Option<Scores>,
@@ -44,6 +51,8 @@ pub(crate) struct Sequence {
     submitted: Instant,
     begun: Option<Instant>,
     first: Option<Instant>,
+    /// When its last token was chosen.
+    last: Option<Instant>,
     timeout: Option<Duration>,
     /// Where its answer is made by masked diffusion.
     canvas: Option<Canvas>,
@@ -94,6 +103,7 @@ impl Sequence {
         let end = prompt.saturating_add(request.max_tokens.unwrap_or(usize::MAX)).min(config.context);
         let canvas = |model| Canvas::new(model, request.diffusion, request.sampling.seed, &request.prompt, end);
         Self {
+            priority: request.priority,
             order: 0,
             canvas: config.denoising.map(canvas),
             guided: request.grammar.as_ref().map(|grammar| Guided::new(grammar, workers)),
@@ -105,9 +115,11 @@ impl Sequence {
             beside: Beside::new(request.given, request.axes, given),
             end,
             place: None,
+            seat: None,
             suspect: None,
             sender,
             sampler,
+            sampling: Arc::new(request.sampling),
             output: Output::new(&request.stop),
             logprobs: request.logprobs,
             scores: request.prompt_logprobs.map(|top| Scores { top, tokens: vec![None] }),
@@ -118,8 +130,33 @@ impl Sequence {
             submitted: Instant::now(),
             begun: None,
             first: None,
+            last: None,
             timeout: request.timeout.or(config.timeout),
         }
+    }
+
+    /// The lower goes first.
+    pub(crate) fn rank(&self) -> (i32, u64) {
+        (self.priority, self.order)
+    }
+
+    /// Where, in pages of so many tokens, its fixed states are worth to be remembered while it is read: where it leaves the way of an earlier
+    /// one, and where its last page but for the last token ends.
+    fn marks(&self, page: usize) -> [usize; 2] {
+        [self.place.as_ref().map_or(0, Place::branch), self.tokens.len().saturating_sub(1) / page * page]
+    }
+
+    /// How many of `len` tokens from `start` on lead up to a mark, if they pass one.
+    pub(crate) fn up_to_mark(&self, start: usize, len: usize, page: usize) -> usize {
+        let marks = self.marks(page).into_iter().filter(|mark| (start + 1..start + len).contains(mark));
+        marks.min().map_or(len, |mark| mark - start)
+    }
+
+    /// Whether the fixed states are worth to be remembered as they are now, and if so, whether they are to stay.
+    pub(crate) fn worth(&self, page: usize) -> Option<bool> {
+        let computed = self.computed();
+        let is_answer = computed > self.prompt && self.remaining() <= 1;
+        (computed > 0 && computed.is_multiple_of(page) && (is_answer || self.marks(page).contains(&computed))).then_some(!is_answer)
     }
 
     /// What it is made of, for the cache.
@@ -198,12 +235,40 @@ impl Sequence {
         }
     }
 
-    pub(crate) fn begin(&mut self, place: Place, now: Instant) {
+    pub(crate) fn begin(&mut self, place: Place, now: Instant, times: &mut Times) {
         if self.begun.is_none() {
             self.begun = Some(now);
+            times.queue.add_time(now.duration_since(self.submitted));
             self.cached = place.len();
         }
         self.place = Some(place);
+    }
+
+    /// Its tokens, where it is made of nothing else.
+    pub(crate) fn only_tokens(&self) -> Option<&[u32]> {
+        (self.beside.is_none() && self.source.is_empty()).then_some(&self.tokens[..])
+    }
+
+    /// Notes that it has got a token.
+    pub(crate) fn time_token(&mut self, now: Instant, times: &mut Times) {
+        match self.last.replace(now) {
+            None => times.first_token.add_time(now.duration_since(self.submitted)),
+            Some(before) => times.between_tokens.add_time(now.duration_since(before)),
+        }
+    }
+
+    /// How far it is, for those who watch.
+    pub(crate) fn status(&self) -> SlotStatus {
+        SlotStatus {
+            is_running: true,
+            task: Some(self.order),
+            prompt: if self.source.is_empty() { self.prompt } else { self.source.len() },
+            cached: self.cached,
+            computed: self.computed(),
+            decoded: self.tokens.len() - self.prompt,
+            end: self.end,
+            sampling: self.sampling.clone(),
+        }
     }
 
     /// What ends it before the next step, if anything does.

@@ -5,9 +5,12 @@
 mod check;
 mod command;
 mod companion;
+mod configuration;
 mod explained;
 mod failure;
+mod identity;
 mod llama_server;
+mod log;
 mod open;
 mod progress;
 mod prompt;
@@ -16,7 +19,7 @@ mod speed;
 mod terminal;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 /// Runs large language models on your own machine.
 #[derive(Parser)]
@@ -71,32 +74,53 @@ pub(crate) enum Loudness {
     Verbose,
 }
 
+impl Cli {
+    /// Reads a command line, and the file of settings that it may name.
+    fn read(typed: Vec<OsString>) -> anyhow::Result<Self> {
+        // A negative number is a value that an option may refuse by its range, or a prompt: not an option of its own.
+        let command = Self::command().mut_subcommands(|c| c.allow_negative_numbers(true));
+        let (words, file) = configuration::arguments(&command, typed)?;
+        let read = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
+        // What was typed alone would have been understood, so it is the file's.
+        read.map_err(|error| match file {
+            Some(file) => {
+                failure::Usage(format!("with {}: {}", file.display(), error.to_string().trim_start_matches("error: ").trim_end())).into()
+            }
+            None => anyhow::Error::from(error),
+        })
+    }
+
+    fn log_format(&self) -> log::Format {
+        if let Command::Serve(serve) = &self.command { serve.operations.log_format } else { log::Format::Text }
+    }
+
+    fn log_level(&self) -> log::Level {
+        let said = if let Command::Serve(serve) = &self.command { serve.operations.log_level } else { None };
+        said.unwrap_or(match (self.quiet, self.verbose) {
+            (true, _) => log::Level::Error,
+            (_, 0) => log::Level::Warn,
+            (_, 1) => log::Level::Info,
+            _ => log::Level::Debug,
+        })
+    }
+}
+
 fn main() -> ExitCode {
     if let Some(arguments) = llama_server::arguments(std::env::args_os()) {
         return llama_server::run(arguments).map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS);
     }
     // Rust ignores SIGPIPE, so `1bit list | head` would end in a panic; writers here see the error and `failure` makes it silent.
-    // A negative number is a value that an option may refuse by its range, or a prompt: not an option of its own.
-    let command = Cli::command().mut_subcommands(|c| c.allow_negative_numbers(true));
-    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
+    let cli = match Cli::read(std::env::args_os().collect()).map_err(|error| error.downcast::<clap::Error>()) {
+        Ok(cli) => cli,
+        Err(Ok(error)) => error.exit(),
+        Err(Err(error)) => return failure::report(&error),
+    };
     let loudness = match (cli.quiet, cli.verbose) {
         (true, _) => Loudness::Quiet,
         (_, 0) => Loudness::Normal,
         _ => Loudness::Verbose,
     };
-    let level = match (cli.quiet, cli.verbose) {
-        (true, _) => "error",
-        (_, 0) => "warn",
-        (_, 1) => "info",
-        _ => "debug",
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("ONEBIT_LOG").unwrap_or_else(|_| level.into()))
-        .with_writer(std::io::stderr)
-        .with_ansi(progress::colours())
-        .with_target(false)
-        .without_time()
-        .init();
+    log::begin(cli.log_format(), cli.log_level());
     onebit_formats::Mapping::install_sigbus_message();
     let done = match cli.command {
         Command::Run(c) => c.run(loudness),

@@ -22,6 +22,8 @@ use std::{
 
 /// Tokens in one page of the key/value cache.
 const PAGE: usize = 64;
+/// Most fixed states that are kept for others to go on from.
+const REMEMBERED: usize = 12;
 /// Tokens of context where nobody asks for another number; more costs memory that few chats use.
 const DEFAULT_CONTEXT: usize = 8192;
 /// Prompt tokens in one step.
@@ -214,7 +216,8 @@ pub(crate) fn cpu(args: &DeviceArgs) -> anyhow::Result<onebit_cpu::Cpu> {
 pub(crate) fn limits(plan: &Plan, context: usize, sequences: usize, outputs: usize, args: &DeviceArgs) -> Limits {
     let pages = context.div_ceil(PAGE) * sequences;
     let batch = PROMPT_CHUNK.min(context).max(1) + sequences;
-    let slots = if plan.fixed_state() > 0 { 2 * sequences } else { sequences };
+    // Beside those of running sequences, states that others may go on from. They take memory only when they are written.
+    let slots = if plan.fixed_state() > 0 { sequences + (3 * sequences).min(REMEMBERED) } else { sequences };
     Limits { batch, outputs: outputs.max(sequences), page: PAGE, pages, slots, kv: args.kv(), activations: args.kind(plan) }
 }
 
@@ -331,8 +334,8 @@ pub(crate) fn engine_of<V: Vocabulary>(
         max_sequences: sequences,
         context: tokens,
         prompt_chunk: PROMPT_CHUNK,
-        // What recurrent layers keep is not known at the ends of pages.
-        prefix_reuse: plan.fixed_state() == 0,
+        prefix_reuse: true,
+        fixed_state: plan.fixed_state() > 0,
         denoising: plan.denoising,
         answering: plan.answering.clone(),
         pooling: pooling.map(Arc::new),

@@ -276,6 +276,27 @@ pub trait Executable: Send {
     fn copy_slots(&mut self, pairs: &[(u32, u32)]);
     /// Copies pages (from, to): a shared page that two sequences are about to continue differently.
     fn copy_pages(&mut self, pairs: &[(u32, u32)]);
+    /// Bytes of a page and of a slot as [`read_cached`](Self::read_cached) gives them; none where the device does not give them out.
+    fn part_bytes(&self) -> Option<[usize; 2]> {
+        None
+    }
+    /// Adds the bytes of a page or slot to `out`, as only this device with the same plan and limits can [write](Self::write_cached) them again.
+    fn read_cached(&mut self, _part: Cached, _out: &mut Vec<u8>) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("the device does not give out what it has cached".into()))
+    }
+    /// Puts back what was read.
+    fn write_cached(&mut self, _part: Cached, _bytes: &[u8]) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("the device takes back nothing that it had cached".into()))
+    }
+}
+
+/// A part of the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached {
+    /// Keys and values of a page's tokens, in all layers.
+    Page(u32),
+    /// The fixed states of a slot, in all layers.
+    Slot(u32),
 }
 
 /// What a matrix, or each of a stack of experts' matrices, was multiplied with.

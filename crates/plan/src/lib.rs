@@ -20,7 +20,7 @@ mod show;
 mod weight;
 
 pub use device::{
-    ActivationKind, Batch, BatchForm, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress, Span,
+    ActivationKind, Batch, BatchForm, Cached, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress, Span,
 };
 pub use error::{Error, Result};
 pub use graph::{Graph, Resolve, Sight, Together};

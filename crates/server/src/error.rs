@@ -83,10 +83,16 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID, Some("request_too_large"), message)
     }
 
-    /// 429: the queue is full.
-    pub(crate) fn busy() -> Self {
+    /// 429: the queue is full; in `wait` there may be room again.
+    pub(crate) fn busy(wait: Duration) -> Self {
         let message = "All places are taken and the queue is full; try again later";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", Some("queue_full"), message).retry(1)
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", Some("queue_full"), message)
+            .retry(wait.as_secs_f64().ceil().clamp(1.0, 60.0) as u32)
+    }
+
+    /// 507: the disk, or what of it may be used, is full.
+    pub(crate) fn storage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "server_error", Some("storage"), message)
     }
 
     /// 501: the model, or the way in which it was loaded, cannot do it.
@@ -194,9 +200,11 @@ mod tests {
         let expected =
             r#"{"error":{"message":"`n` must be at least 1","type":"invalid_request_error","param":"n","code":"invalid_value"}}"#;
         assert_eq!(error.to_string(), expected);
-        let error = ApiError::busy();
-        assert_eq!(error.body()["error"]["param"], Value::Null);
-        assert_eq!(error.into_response().headers()[header::RETRY_AFTER], "1");
+        for (wait, seconds) in [(0, "1"), (1500, "2"), (61_000, "60"), (u64::MAX, "60")] {
+            let error = ApiError::busy(Duration::from_millis(wait));
+            assert_eq!(error.body()["error"]["param"], Value::Null);
+            assert_eq!(error.into_response().headers()[header::RETRY_AFTER], seconds);
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 pub(crate) async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begin = Instant::now();
     let (method, path) = (request.method().clone(), request.uri().path().to_string());
-    let mut response = match guard::check(&app.options, &request) {
+    let mut response = match guard::check(&app.options, &app.keys.now(), &request) {
         Verdict::Answer(response) => {
             body::discard(request.into_body()).await;
             response
@@ -34,6 +34,7 @@ pub(crate) async fn pass(State(app): State<Arc<App>>, request: Request, next: Ne
             response
         }
     };
+    app.answered.count(response.status());
     let id = fresh_id("req-");
     let ms = begin.elapsed().as_secs_f32() * 1e3;
     tracing::debug!(id, %method, path = crate::json::shorten(&path), status = response.status().as_u16(), ms, "answered");

@@ -140,7 +140,7 @@ impl Building {
 /// Why a request was not accepted, as an answer.
 pub(crate) fn refused(error: SubmitError, source: &str) -> ApiError {
     match error {
-        SubmitError::QueueFull { .. } => ApiError::busy(),
+        SubmitError::QueueFull { wait, .. } => ApiError::busy(wait),
         SubmitError::TooLong { prompt, limit } => {
             // OpenAI's words: clients look for them.
             let message = format!(

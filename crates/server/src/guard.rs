@@ -25,8 +25,8 @@ pub(crate) enum Verdict {
 }
 
 /// Checks a request's host, origin and key, and answers CORS preflights.
-pub(crate) fn check(options: &ServeOptions, request: &Request) -> Verdict {
-    let cors = match check_host(options, request).and_then(|host| check_origin(options, request.headers(), &host)) {
+pub(crate) fn check(options: &ServeOptions, keys: &[String], request: &Request) -> Verdict {
+    let cors = match check_host(options, keys, request).and_then(|host| check_origin(options, request.headers(), &host)) {
         Ok(cors) => cors,
         Err(error) => return Verdict::Answer(error.into_response()),
     };
@@ -40,7 +40,7 @@ pub(crate) fn check(options: &ServeOptions, request: &Request) -> Verdict {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked);
         return Verdict::Answer(response);
     }
-    match check_key(options, request) {
+    match check_key(keys, request) {
         Ok(()) => Verdict::Pass(cors),
         Err(error) => {
             let mut response = error.into_response();
@@ -51,7 +51,7 @@ pub(crate) fn check(options: &ServeOptions, request: &Request) -> Verdict {
 }
 
 /// The host that the request names (empty for HTTP/1.0 without one), or why it is refused.
-fn check_host(options: &ServeOptions, request: &Request) -> Result<String, ApiError> {
+fn check_host(options: &ServeOptions, keys: &[String], request: &Request) -> Result<String, ApiError> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().map_err(|_| ApiError::bad_request("The `Host` header is not text"))?,
@@ -63,7 +63,7 @@ fn check_host(options: &ServeOptions, request: &Request) -> Result<String, ApiEr
     // `GET http://name/path HTTP/1.1`, as sent to proxies, names a host of its own, which counts instead.
     let host = request.uri().authority().map_or(host, |a| a.as_str());
     let name = without_port(host);
-    if options.needs_key() || name.is_empty() || is_own_name(options, name) || is_listed(&options.allowed_hosts, name) {
+    if !keys.is_empty() || name.is_empty() || is_own_name(options, name) || is_listed(&options.allowed_hosts, name) {
         return Ok(host.to_string());
     }
     tracing::warn!(host = crate::json::shorten(host), "refused a request for a foreign host");
@@ -90,8 +90,8 @@ fn check_origin(options: &ServeOptions, headers: &HeaderMap, host: &str) -> Resu
     Err(ApiError::forbidden("Requests from this `Origin` are not allowed; --allowed-origin adds one").coded("origin_not_allowed"))
 }
 
-fn check_key(options: &ServeOptions, request: &Request) -> Result<(), ApiError> {
-    if !options.needs_key() || OPEN.contains(&request.uri().path()) {
+fn check_key(keys: &[String], request: &Request) -> Result<(), ApiError> {
+    if keys.is_empty() || OPEN.contains(&request.uri().path()) {
         return Ok(());
     }
     let headers = request.headers();
@@ -103,7 +103,7 @@ fn check_key(options: &ServeOptions, request: &Request) -> Result<(), ApiError> 
         return Err(ApiError::key("You didn't provide an API key. Send it as `Authorization: Bearer KEY`."));
     };
     // All keys are compared to the end, so that the time tells nothing about how near a guess was.
-    let found = options.api_keys.iter().fold(false, |found, key| found | same(given, key.as_bytes()));
+    let found = keys.iter().fold(false, |found, key| found | same(given, key.as_bytes()));
     if found { Ok(()) } else { Err(ApiError::key("Incorrect API key provided.")) }
 }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn status(options: &ServeOptions, headers: &[(&str, &str)]) -> u16 {
-        match check(options, &request(headers)) {
+        match check(options, &options.api_keys, &request(headers)) {
             Verdict::Pass(_) => 200,
             Verdict::Answer(response) => response.status().as_u16(),
         }
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(status(&plain, &with(origin)), 403, "{origin}");
         }
         let listed = ServeOptions { allowed_origins: vec!["http://localhost:3000".into()], ..ServeOptions::default() };
-        let Verdict::Pass(headers) = check(&listed, &request(&with("http://localhost:3000"))) else { panic!("refused") };
+        let Verdict::Pass(headers) = check(&listed, &[], &request(&with("http://localhost:3000"))) else { panic!("refused") };
         assert_eq!(headers[0], (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("http://localhost:3000")));
         assert_eq!(status(&listed, &with("http://localhost:3001")), 403);
     }
@@ -199,6 +199,6 @@ mod tests {
         }
         assert_eq!(status(&keyed, &with("accept", "*/*")), 401);
         let health = Request::builder().uri("/health").header("host", "x").body(Body::empty()).expect("a valid request");
-        assert!(matches!(check(&keyed, &health), Verdict::Pass(_)));
+        assert!(matches!(check(&keyed, &keyed.api_keys, &health), Verdict::Pass(_)));
     }
 }

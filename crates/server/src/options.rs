@@ -1,6 +1,8 @@
 //! What a server is told when it starts.
 
+use crate::notify::Notify;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where to listen, whom to answer, and how much to take.
@@ -27,6 +29,16 @@ pub struct ServeOptions {
     /// The most tokens of reasoning in answers of chats where a request does not say, if there is a bound. 0: none, where the template can turn
     /// it off, else its mark is closed at once.
     pub reasoning_budget: Option<usize>,
+    /// Whether `/metrics` is answered.
+    pub metrics: bool,
+    /// Whether `/slots` is answered.
+    pub slots: bool,
+    /// Whether `/props` is answered.
+    pub props: bool,
+    /// The folder for what slots have computed; without one nothing is saved.
+    pub slot_save_path: Option<PathBuf>,
+    /// Who is told when the server is ready, and that it is alive.
+    pub notify: Option<Notify>,
     /// How long running answers may go on after a signal to stop.
     pub drain: Duration,
     /// What one request and all connections may take.
@@ -46,6 +58,11 @@ impl Default for ServeOptions {
             model: "model".into(),
             aliases: vec![],
             reasoning_budget: None,
+            metrics: false,
+            slots: false,
+            props: false,
+            slot_save_path: None,
+            notify: None,
             drain: Duration::from_secs(10),
             limits: Limits::default(),
         }
@@ -117,6 +134,8 @@ pub struct Limits {
     pub top_logprobs: usize,
     /// Texts of which an answer may be held to one.
     pub form_choices: usize,
+    /// Files in the folder for slots.
+    pub slot_files: usize,
     /// What schemas and grammars may cost.
     pub grammar: onebit_grammar::Limits,
 }
@@ -144,6 +163,7 @@ impl Default for Limits {
             logit_bias: 2048,
             top_logprobs: 20,
             form_choices: 4096,
+            slot_files: 64,
             grammar: onebit_grammar::Limits::default(),
         }
     }

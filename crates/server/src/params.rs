@@ -7,11 +7,15 @@ use crate::json::{Fields, as_integer, kind_of, out_of_range, shorten, too_many, 
 use crate::options::Limits;
 use onebit_engine::{Diffusion, Remasking, Request, Sampling};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Whole f32 range: for numbers whose bounds the engine knows.
 const ANY: std::ops::RangeInclusive<f32> = f32::MIN..=f32::MAX;
 /// Whole numbers that JSON can carry exactly everywhere.
 const COUNT: std::ops::RangeInclusive<i64> = 0..=1 << 53;
+
+/// Milliseconds of a day: the latest deadline.
+const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// Fields that OpenAI's or a vendor's clients send and that do not change the answer here.
 pub(crate) const HARMLESS: &[&str] = &[
@@ -267,6 +271,12 @@ pub(crate) fn request(
     }
     if let Some(stop) = fields.value("stop") {
         request.stop = strings("stop", stop, limits)?;
+    }
+    if let Some(n) = fields.integer("priority", i64::from(i32::MIN)..=i64::from(i32::MAX))? {
+        request.priority = n as i32;
+    }
+    if let Some(ms) = fields.integer("deadline_ms", 1..=DAY)? {
+        request.timeout = Some(Duration::from_millis(ms as u64));
     }
     request.ignore_eos = fields.boolean("ignore_eos")?.unwrap_or(false);
     request.skip_special = fields.boolean("skip_special_tokens")?.unwrap_or(true);

@@ -2,12 +2,14 @@
 
 use crate::connection;
 use crate::endpoints::{panic_message, router};
+use crate::keys::Keys;
+use crate::notify::Notify;
 use crate::options::ServeOptions;
 use crate::state::{App, LoadProgress, Loaded, Model};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -58,6 +60,9 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// What was passed to listen on does not work.
+    #[error("the socket that was passed to listen on: {0}")]
+    Passed(io::Error),
     /// Signals cannot be received.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
@@ -76,29 +81,31 @@ pub struct Server {
 /// Serves until SIGTERM or SIGINT, and then until the answers that are being made have ended, or [`ServeOptions::drain`] is over.
 /// A second signal cuts that short.
 ///
-/// It listens at once and then calls `listening` with the address; until `load`, which runs on a thread of its own, has given
+/// It listens at once, or goes on where `listener` does, and then calls `listening`; until `load`, which runs on a thread of its own, has given
 /// the model, requests are answered with a 503 that tells how far it is. If `load` fails, so does this.
-pub async fn serve<L>(options: ServeOptions, load: L, listening: impl FnOnce(SocketAddr)) -> Result<(), ServeError>
+pub async fn serve<L>(
+    options: ServeOptions,
+    listener: Option<std::net::TcpListener>,
+    load: L,
+    listening: impl FnOnce(&Server),
+) -> Result<(), ServeError>
 where
     L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
 {
     // Before anything that takes time, so that no signal is missed.
     let signals = count_signals().map_err(ServeError::Signals)?;
-    let server = Server::bind(options).await?;
-    listening(server.address());
+    let server = match listener {
+        Some(listener) => Server::adopt(options, listener)?,
+        None => Server::bind(options).await?,
+    };
+    listening(&server);
     server.run(load, reaches(signals.clone(), 1), reaches(signals, 2)).await
 }
 
 impl Server {
     /// Checks the options and listens.
     pub async fn bind(options: ServeOptions) -> Result<Self, ServeError> {
-        if options.api_keys.iter().any(|key| key.trim().is_empty()) {
-            return Err(ServeError::EmptyKey);
-        }
-        let address = resolve(&options).await?;
-        if !options.may_listen_on(address.ip()) {
-            return Err(ServeError::NeedsKey { address });
-        }
+        let address = Self::check(&options).await?;
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => ServeError::Taken { address },
             _ => ServeError::Listen { address, source },
@@ -106,6 +113,27 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address, app: Arc::new(App::new(options)) })
+    }
+
+    /// Goes on where somebody else has begun to listen: a service manager, which holds the port while the server is started again.
+    pub fn adopt(options: ServeOptions, listener: std::net::TcpListener) -> Result<Self, ServeError> {
+        let address = listener.local_addr().map_err(ServeError::Passed)?;
+        may_listen(&options, address)?;
+        listener.set_nonblocking(true).map_err(ServeError::Passed)?;
+        let listener = TcpListener::from_std(listener).map_err(ServeError::Passed)?;
+        Ok(Self { listener, address, app: Arc::new(App::new(options)) })
+    }
+
+    /// Checks the options, and gives where it would listen.
+    pub async fn check(options: &ServeOptions) -> Result<SocketAddr, ServeError> {
+        let address = resolve(options).await?;
+        may_listen(options, address)?;
+        Ok(address)
+    }
+
+    /// The keys of which clients have to present one, which can be changed.
+    pub fn keys(&self) -> Keys {
+        self.app.keys.clone()
     }
 
     /// Where it listens, with the port that it got if 0 was asked for.
@@ -123,15 +151,21 @@ impl Server {
         let places = Arc::new(Semaphore::new(app.options.limits.connections.min(Semaphore::MAX_PERMITS)));
         let (tell_stopping, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
+        let app_progress = app.progress.clone();
         let mut loading = Some(start_loading(load, app.progress.clone()));
         let mut stop = pin!(stop);
+        let notify = app.options.notify.clone();
+        let mut telling = tell(notify.clone(), |notify| async move { notify.loading(app_progress).await });
         loop {
             tokio::select! {
                 loaded = wait_for(&mut loading) => {
                     loading = None;
-                    app.ready(loaded?);
+                    let model = app.ready(loaded?);
                     tracing::info!("the model is loaded");
+                    notify.iter().for_each(Notify::ready);
+                    telling = tell(notify.clone(), |notify| async move { notify.alive(model).await });
                 }
+                () = &mut telling => {}
                 (stream, place) = accept(&listener, &places) => {
                     let served = connection::serve(stream, router.clone(), app.options.limits.clone(), stopping.clone());
                     connections.spawn(async move {
@@ -144,6 +178,7 @@ impl Server {
             }
         }
         drop(listener);
+        notify.iter().for_each(Notify::stopping);
         tell_stopping.send_replace(true);
         let drain = app.options.drain;
         tracing::info!(connections = connections.len(), ?drain, "stopping");
@@ -176,6 +211,17 @@ impl Server {
     }
 }
 
+/// Refuses keys that everyone knows, and an address that everyone reaches without one.
+fn may_listen(options: &ServeOptions, address: SocketAddr) -> Result<(), ServeError> {
+    if options.api_keys.iter().any(|key| key.trim().is_empty()) {
+        return Err(ServeError::EmptyKey);
+    }
+    if !options.may_listen_on(address.ip()) {
+        return Err(ServeError::NeedsKey { address });
+    }
+    Ok(())
+}
+
 /// The address to listen on. Where a name has several, IPv4 goes first, as most clients try it.
 async fn resolve(options: &ServeOptions) -> Result<SocketAddr, ServeError> {
     let host = options.host.trim_start_matches('[').trim_end_matches(']');
@@ -197,6 +243,17 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (tokio::net:
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
+    }
+}
+
+/// What goes on beside the serving, and never ends by itself.
+type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the service manager is told, where there is one.
+fn tell<F: Future<Output = ()> + Send + 'static>(notify: Option<Notify>, what: impl FnOnce(Notify) -> F) -> Telling {
+    match notify {
+        Some(notify) => Box::pin(what(notify)),
+        None => Box::pin(std::future::pending()),
     }
 }
 

@@ -1,13 +1,15 @@
 //! What all connections share: the options, the model once it is there, and what bounds the work outside the engine.
 
 use crate::error::ApiError;
+use crate::keys::Keys;
 use crate::marks::Marks;
 use crate::options::ServeOptions;
+use axum::http::StatusCode;
 use onebit_engine::{Engine, Sampling, SubmitError};
 use onebit_grammar::{Answer, Compiler, Grammar, GrammarError, Limits};
 use onebit_text::{ChatTemplate, Contents, Tokenizer, parse::Output};
 use onebit_vision::Tower;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
@@ -50,6 +52,8 @@ pub struct ModelInfo {
     pub bytes: u64,
     /// How weights are stored, the most frequent first: `Q4_1`, `F32`.
     pub weight_types: Vec<String>,
+    /// Differs from that of any other model, and of this one on another device or with other caches.
+    pub identity: [u8; 32],
 }
 
 /// How far loading has come, in bytes of weights. The loader reports it and everyone who asks `/health` sees it.
@@ -127,6 +131,25 @@ impl From<Loaded> for Model {
     }
 }
 
+/// Answers sent, counted.
+#[derive(Default)]
+pub(crate) struct Answered([AtomicU64; 5]);
+
+impl Answered {
+    const CLASSES: [&'static str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+    pub(crate) fn count(&self, status: StatusCode) {
+        if let Some(class) = self.0.get(usize::from(status.as_u16() / 100).wrapping_sub(1)) {
+            class.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were of each class.
+    pub(crate) fn read(&self) -> [(&'static str, u64); 5] {
+        std::array::from_fn(|i| (Self::CLASSES[i], self.0[i].load(Ordering::Relaxed)))
+    }
+}
+
 /// Where the server is in its life.
 enum Phase {
     Loading,
@@ -137,6 +160,7 @@ enum Phase {
 /// Shared by all connections.
 pub(crate) struct App {
     pub(crate) options: ServeOptions,
+    pub(crate) keys: Keys,
     pub(crate) progress: LoadProgress,
     pub(crate) started: u64,
     phase: RwLock<Phase>,
@@ -144,6 +168,10 @@ pub(crate) struct App {
     model: OnceLock<Arc<Model>>,
     /// Bytes of bodies that may still be taken in.
     pub(crate) bodies: Arc<Semaphore>,
+    /// One at a time saves or restores a slot.
+    pub(crate) keeping: Semaphore,
+    /// Answers by the first digit of their status.
+    pub(crate) answered: Answered,
     /// How many requests may be parsed, rendered and tokenized at a time: as many as there are processors.
     pub(crate) preparing: Semaphore,
 }
@@ -153,12 +181,15 @@ impl App {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let bodies = options.limits.bodies.min(Semaphore::MAX_PERMITS);
         Self {
+            keys: Keys::new(&options.api_keys),
             options,
             progress: LoadProgress::default(),
             started: crate::error::unix_time(),
             phase: RwLock::new(Phase::Loading),
             model: OnceLock::new(),
             bodies: Arc::new(Semaphore::new(bodies)),
+            keeping: Semaphore::new(1),
+            answered: Answered::default(),
             preparing: Semaphore::new(processors),
         }
     }
@@ -183,12 +214,13 @@ impl App {
     }
 
     /// The model is there. Nothing happens when the server is stopping already.
-    pub(crate) fn ready(&self, model: Model) {
+    pub(crate) fn ready(&self, model: Model) -> Arc<Model> {
         let model = Arc::new(model);
         let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*phase, Phase::Loading) && self.model.set(model.clone()).is_ok() {
-            *phase = Phase::Ready(model);
+            *phase = Phase::Ready(model.clone());
         }
+        model
     }
 
     /// New requests get a 503 from now on. Gives the engine, which may be running still.

@@ -121,6 +121,8 @@ fn rows() -> Vec<Row> {
         row(&["ignore_eos"], ALL, Change(json!({ "temperature": 0, "logit_bias": { "257": 100 } }), json!(true), json!(1))),
         row(&["skip_special_tokens"], ALL, Change(json!({ "temperature": 0, "logit_bias": { "256": 100 } }), json!(false), json!(1))),
         row(&["steps", "block_length", "remasking", "eps"], ALL, Elsewhere(Value::Null, json!(1), "engine's diffusion.rs")),
+        row(&["priority"], ALL, Elsewhere(json!(-1), json!(1.5), "engine's ranks.rs")),
+        row(&["deadline_ms"], ALL, Elsewhere(json!(60_000), json!(0), "http/watching.rs")),
         // How many.
         row(&["max_tokens", "max_completion_tokens", "n_predict"], "CT", Change(json!({ "max_tokens": null }), json!(3), json!(-2))),
         row(&["max_tokens", "n_predict"], "LI", Change(json!({ "n_predict": null }), json!(3), json!(-2))),

@@ -11,7 +11,7 @@ use super::{
     weights::{self, Weights},
 };
 use crate::{isa::Isa, ops::watch::Sums, pool::Pool};
-use onebit_plan::{Batch, BatchForm, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
+use onebit_plan::{Batch, BatchForm, Cached, DeviceError, Executable, InputSums, Limits, Memory, Model, Progress, Rows};
 use std::sync::Arc;
 
 /// What loading needs from the device.
@@ -153,5 +153,24 @@ impl Executable for CpuExecutable {
     }
     fn copy_pages(&mut self, pairs: &[(u32, u32)]) {
         self.states.copy_pages(pairs);
+    }
+    fn part_bytes(&self) -> Option<[usize; 2]> {
+        Some(self.states.part_bytes())
+    }
+    fn read_cached(&mut self, part: Cached, out: &mut Vec<u8>) -> Result<(), DeviceError> {
+        self.states.show(part, |piece| out.extend_from_slice(piece))
+    }
+    fn write_cached(&mut self, part: Cached, bytes: &[u8]) -> Result<(), DeviceError> {
+        let mut rest = bytes;
+        let [page, slot] = self.states.part_bytes();
+        let wanted = if matches!(part, Cached::Page(_)) { page } else { slot };
+        if bytes.len() != wanted {
+            return Err(DeviceError::Batch(format!("{} bytes for {part:?}, which has {wanted}", bytes.len())));
+        }
+        self.states.show(part, |piece| {
+            let (now, later) = rest.split_at(piece.len());
+            piece.copy_from_slice(now);
+            rest = later;
+        })
     }
 }

@@ -61,6 +61,17 @@ impl<T: Plain> Shared<T> {
         // SAFETY: within the mapping; the caller keeps writers away.
         unsafe { std::slice::from_raw_parts(self.as_ptr().add(range.start), range.len()) }
     }
+    /// A part as bytes, all of which are values of `T`.
+    ///
+    /// # Safety
+    /// No other reference to it, in any thread, lives while this one does.
+    #[allow(clippy::mut_from_ref)] // what the type is for
+    pub(crate) unsafe fn bytes_mut(&self, range: Range<usize>) -> &mut [u8] {
+        // SAFETY: passed on.
+        let part = unsafe { self.part_mut(range) };
+        // SAFETY: the same memory; `Plain` types have no padding, and any bytes are one of their values.
+        unsafe { std::slice::from_raw_parts_mut(part.as_mut_ptr().cast(), size_of_val(part)) }
+    }
     /// Writes a part.
     ///
     /// # Safety

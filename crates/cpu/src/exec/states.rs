@@ -6,7 +6,7 @@ use crate::ops::{
     gated_delta::GatedDelta,
     selective_scan::Layout,
 };
-use onebit_plan::{DeviceError, KvType, Limits, Op, Plan, State};
+use onebit_plan::{Cached, DeviceError, KvType, Limits, Op, Plan, State};
 use std::{ops::Range, sync::Arc};
 
 /// A fixed state: the same count of numbers for each slot.
@@ -131,6 +131,33 @@ impl States {
             Held::Fixed(slots) => Some(slots),
             Held::Kv(_) => None,
         }
+    }
+    /// Bytes of a page and of a slot.
+    pub(crate) fn part_bytes(&self) -> [usize; 2] {
+        self.held.iter().fold([0, 0], |[page, slot], held| match held {
+            Held::Kv(kv) => [page + with_cache!(kv, c => c.page_bytes()), slot],
+            Held::Fixed(slots) => [page, slot + slots.each * size_of::<f32>()],
+        })
+    }
+    /// Shows the bytes of a page or a slot, piece by piece; refuses one that does not exist.
+    pub(crate) fn show(&mut self, part: Cached, mut show: impl FnMut(&mut [u8])) -> Result<(), DeviceError> {
+        let (index, count) = match part {
+            Cached::Page(page) => (page as usize, self.pages),
+            Cached::Slot(slot) => (slot as usize, self.slots),
+        };
+        if index >= count {
+            return Err(DeviceError::Batch(format!("{part:?} does not exist: there are {count}")));
+        }
+        for held in &self.held {
+            match (held, part) {
+                // SAFETY: the executable is borrowed for writing, so that no step runs.
+                (Held::Kv(kv), Cached::Page(page)) => with_cache!(kv, c => unsafe { c.show_page(page, &mut show) }),
+                // SAFETY: as above.
+                (Held::Fixed(s), Cached::Slot(_)) => show(unsafe { s.memory.bytes_mut(index * s.each..(index + 1) * s.each) }),
+                _ => {}
+            }
+        }
+        Ok(())
     }
     /// Copies slots (from, to), one after the other.
     pub(crate) fn copy_slots(&mut self, pairs: &[(u32, u32)]) {

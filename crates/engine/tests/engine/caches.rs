@@ -13,6 +13,8 @@ enum Action {
     Fork(usize),
     Snapshot(usize),
     Rollback(usize, usize),
+    /// Whether it stays.
+    Remember(usize, bool),
     Release(usize),
 }
 
@@ -25,6 +27,7 @@ fn action() -> impl Strategy<Value = Action> {
         3 => some.clone().prop_map(Action::Fork),
         2 => some.clone().prop_map(Action::Snapshot),
         2 => (some.clone(), some.clone()).prop_map(|(i, j)| Action::Rollback(i, j)),
+        4 => (some.clone(), any::<bool>()).prop_map(|(i, stay)| Action::Remember(i, stay)),
         2 => some.prop_map(Action::Release),
     ]
 }
@@ -41,11 +44,11 @@ fn write(toy: &mut Toy, place: &mut Place, tokens: &[u32]) {
     place.advance(tokens.len());
 }
 
-/// `plain` is without fixed states, and with known pages.
+/// `plain` is without fixed states.
 fn run(limits: Limits, actions: Vec<Action>, plain: bool) -> Result<(), TestCaseError> {
     let (mut toy, world) = Toy::new(limits.clone());
     toy.plain = plain;
-    let mut cache = Cache::new(&limits);
+    let mut cache = Cache::with_fixed(&limits, !plain);
     let mut ever: Vec<Vec<u32>> = vec![vec![]];
     let mut entries: Vec<Entry> = Vec::new();
     for action in actions {
@@ -56,7 +59,9 @@ fn run(limits: Limits, actions: Vec<Action>, plain: bool) -> Result<(), TestCase
                 let old = &ever[i % ever.len()];
                 let tokens = [&old[..n.min(old.len())], &more].concat();
                 let free = cache.free_pages();
-                if let Ok(place) = cache.open(&tokens, if plain { tokens.len() } else { 0 }) {
+                if let Ok(mut place) = cache.open(&tokens, tokens.len()) {
+                    cache.recall(&mut place, &mut *toy);
+                    prop_assert!(place.branch() == 0 || place.branch() > place.len());
                     prop_assert!(place.len() <= tokens.len() && place.len() % limits.page == 0);
                     prop_assert_eq!(place.pages().len(), cache.pages_for(tokens.len()));
                     let tokens = tokens[..place.len()].to_vec();
@@ -75,9 +80,7 @@ fn run(limits: Limits, actions: Vec<Action>, plain: bool) -> Result<(), TestCase
                     Ok(()) => {
                         write(&mut toy, &mut entry.place, &tokens);
                         entry.tokens.extend(tokens);
-                        if plain {
-                            cache.publish(&mut entry.place, &entry.tokens);
-                        }
+                        cache.publish(&mut entry.place, &entry.tokens);
                         ever.push(entry.tokens.clone());
                     }
                     Err(Full) => {
@@ -116,6 +119,7 @@ fn run(limits: Limits, actions: Vec<Action>, plain: bool) -> Result<(), TestCase
                     prop_assert_eq!(entry.place.pages().len(), cache.pages_for(entry.tokens.len()));
                 }
             }
+            Action::Remember(i, stay) if n > 0 => cache.remember(&mut entries[i % n].place, stay, &mut *toy),
             Action::Release(i) if n > 0 => {
                 let entry = entries.swap_remove(i % n);
                 entry.snapshots.into_iter().for_each(|(s, _)| cache.discard(s));
@@ -217,4 +221,46 @@ fn full_pages_are_known_until_they_are_needed() {
     assert_eq!(cache.open(&tokens(0, 12), 12).map(|p| p.len()), Ok(8));
     cache.forget();
     assert_eq!(cache.open(&tokens(30, 8), 8).map(|p| p.len()), Ok(0));
+}
+
+#[test]
+fn fixed_states_are_taken_over_where_they_were_remembered() {
+    let limits = limits(32, 4, 12, 5);
+    let (mut toy, world) = Toy::new(limits.clone());
+    let mut cache = Cache::with_fixed(&limits, true);
+    let tokens: Vec<u32> = (0..14).map(|i| 2 + i).collect();
+    let open = |cache: &mut Cache, toy: &mut Toy, tokens: &[u32], marks: &[(usize, bool)]| {
+        let mut place = cache.open(tokens, tokens.len()).unwrap();
+        cache.recall(&mut place, toy);
+        let known = (place.len(), place.branch());
+        for (mark, stay) in marks.iter().copied().chain([(tokens.len(), true)]) {
+            let from = place.len();
+            write(toy, &mut place, &tokens[from..mark]);
+            cache.publish(&mut place, tokens);
+            cache.remember(&mut place, stay, toy);
+        }
+        (known, place)
+    };
+    // After 8 and after 12 of 14 tokens, the second in place of the first.
+    let (known, a) = open(&mut cache, &mut toy, &tokens, &[(8, false), (12, false)]);
+    assert_eq!(known, (0, 0));
+    cache.release(a);
+    // Pages are known up to 12, states only there; so one that leaves the way after 9 tokens begins anew, and remembers where it left.
+    let other = [&tokens[..9], &[40, 41, 42]].concat();
+    let (known, b) = open(&mut cache, &mut toy, &other, &[(8, true)]);
+    assert_eq!(known, (0, 8));
+    cache.release(b);
+    let third = [&tokens[..9], &[30, 31]].concat();
+    let (known, c) = open(&mut cache, &mut toy, &third, &[]);
+    assert_eq!(known, (8, 0));
+    cache.release(c);
+    let (known, d) = open(&mut cache, &mut toy, &[&tokens[..], &[7]].concat(), &[]);
+    assert_eq!(known, (12, 0));
+    cache.release(d);
+    // Where the slots are needed for running sequences, those that hold states are used, the oldest first; none is lost.
+    let places: Vec<Place> = (0..5).map(|i| cache.open(&[i + 2], 0).unwrap()).collect();
+    assert!(cache.open(&[9], 0).is_err());
+    places.into_iter().for_each(|place| cache.release(place));
+    assert_eq!(cache.open(&tokens, 14).map(|place| (place.len(), place.branch())), Ok((0, 12)));
+    assert_eq!(world.with(|c| c.wrong.clone()), Vec::<String>::new());
 }

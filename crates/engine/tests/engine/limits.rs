@@ -125,7 +125,7 @@ fn the_queue_has_an_end() {
     let second = engine.submit(request(3, Some(2))).unwrap();
     let third = engine.submit(request(3, Some(2))).unwrap();
     for _ in 0..3 {
-        assert_eq!(engine.submit(request(3, Some(2))).unwrap_err(), SubmitError::QueueFull { limit: 2 });
+        assert_eq!(engine.submit(request(3, Some(2))).unwrap_err(), SubmitError::QueueFull { limit: 2, wait: Duration::ZERO });
     }
     assert_eq!((engine.stats().waiting, engine.stats().refused), (2, 3));
     // One that has left keeps nobody out, even while a step is under way.

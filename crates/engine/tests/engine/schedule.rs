@@ -227,9 +227,10 @@ fn plan() -> impl Strategy<Value = Plan> {
         scores,
         0usize..6,
         prop::option::weighted(0.2, 0usize..6),
+        -1i32..2,
     )
-        .prop_map(|(sampling, n, salt, max_tokens, ignore_eos, prompt_logprobs, pause, leaves)| Plan {
-            request: Request { prompt: prompt(n, salt), max_tokens, sampling, ignore_eos, prompt_logprobs, ..Request::default() },
+        .prop_map(|(sampling, n, salt, max_tokens, ignore_eos, prompt_logprobs, pause, leaves, priority)| Plan {
+            request: Request { prompt: prompt(n, salt), max_tokens, sampling, ignore_eos, prompt_logprobs, priority, ..Request::default() },
             pause,
             leaves,
         })
@@ -248,7 +249,7 @@ proptest! {
         let limits = onebit_plan::Limits { outputs: outputs.min(batch), ..limits(batch, page, pages, slots) };
         let (mut toy, world) = Toy::new(limits);
         toy.plain = plain;
-        let config = Config { context: 72, prompt_chunk: chunk, prefix_reuse: plain, ..Config::default() };
+        let config = Config { context: 72, prompt_chunk: chunk, prefix_reuse: true, fixed_state: !plain, ..Config::default() };
         let engine = Engine::new(toy, Words::new(), config);
         let readers: Vec<_> = plans.into_iter().map(|plan| {
             let from = world.steps();

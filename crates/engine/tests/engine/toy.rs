@@ -3,7 +3,7 @@
 
 use onebit_engine::sampler::{Sampler, Scratch};
 use onebit_engine::{Event, Finish, Request, Stream, Vocabulary};
-use onebit_plan::{AXES, ActivationKind, Batch, BatchForm, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{AXES, ActivationKind, Batch, BatchForm, Cached, DeviceError, Executable, KvType, Limits};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -343,6 +343,27 @@ impl Executable for Toy {
             self.pages[*to as usize] = self.pages[*from as usize].clone();
             self.sources[*to as usize] = self.sources[*from as usize].clone();
         }
+    }
+
+    fn part_bytes(&self) -> Option<[usize; 2]> {
+        Some([self.limits.page * 4, 8])
+    }
+
+    fn read_cached(&mut self, part: Cached, out: &mut Vec<u8>) -> Result<(), DeviceError> {
+        match part {
+            Cached::Page(page) => out.extend(self.pages[page as usize].iter().flat_map(|t| t.unwrap_or(u32::MAX).to_le_bytes())),
+            Cached::Slot(slot) => out.extend(self.slots[slot as usize].to_le_bytes()),
+        }
+        Ok(())
+    }
+
+    fn write_cached(&mut self, part: Cached, bytes: &[u8]) -> Result<(), DeviceError> {
+        let number = |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap());
+        match part {
+            Cached::Page(page) => self.pages[page as usize] = bytes.chunks(4).map(|b| Some(number(b)).filter(|t| *t != u32::MAX)).collect(),
+            Cached::Slot(slot) => self.slots[slot as usize] = u64::from_le_bytes(bytes.try_into().unwrap()),
+        }
+        Ok(())
     }
 }
 

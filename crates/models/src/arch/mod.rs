@@ -113,7 +113,7 @@ mod windows;
 mod zamba2;
 mod zaya;
 
-pub(crate) use blocks::{Norm, paired};
+pub(crate) use blocks::Norm;
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};

@@ -39,7 +39,6 @@ const LAYERS: &[Entry] = &[
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let e = Encoder::read(s, 1e-12)?;
     check(s)?;
-    s.unread_by_llama_cpp(e.heads.heads * e.heads.head != e.c.width, "its heads together are not as wide as its stream");
     // Beyond what it was trained for, the base of its positions grows, unless the factor is absent.
     if let (Some(_), Some(trained)) = (s.optional_positive("rotary_scaling_factor", "")?, s.optional_size("max_trained_positions", "")?) {
         g.limit_context(trained);

@@ -10,6 +10,7 @@ pub(crate) mod form;
 pub(crate) mod imatrix;
 pub(crate) mod list;
 pub(crate) mod logits;
+pub(crate) mod operations;
 pub(crate) mod perplexity;
 pub(crate) mod pull;
 pub(crate) mod quantize;

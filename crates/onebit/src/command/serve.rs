@@ -1,8 +1,12 @@
 use crate::{
-    Loudness,
-    command::embed::PoolingArgs,
+    Cli, Loudness,
+    command::{
+        embed::PoolingArgs,
+        operations::{self, Operations},
+    },
     companion,
     failure::Usage,
+    identity, log,
     open::{self, ContextArgs, DeviceArgs, Purpose},
     sight::{See, SightArgs},
 };
@@ -10,9 +14,11 @@ use anyhow::Context;
 use onebit_engine::Sampling;
 use onebit_formats::Checkpoint;
 use onebit_plan::Plan;
+use onebit_registry::Reference;
 use onebit_server::{Loaded, ModelInfo, Ranks, ServeOptions};
 use onebit_text::ChatTemplate;
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -85,6 +91,8 @@ pub(crate) struct Serve {
     /// Score documents by how well they answer a query (`/v1/rerank`), with a model that is made for it
     #[arg(long, alias = "rerank", conflicts_with = "pool")]
     reranking: bool,
+    #[command(flatten)]
+    pub(crate) operations: Operations,
     #[command(flatten)]
     pooling: PoolingArgs,
     #[command(flatten)]
@@ -162,6 +170,9 @@ fn read_template(file: &Path) -> anyhow::Result<String> {
 
 impl Serve {
     pub(crate) fn run(self, loudness: Loudness) -> anyhow::Result<()> {
+        if self.operations.check_config {
+            return self.check();
+        }
         self.stop_with.map_or(Ok(()), companion::end_with)?;
         let template = self.chat_template.as_deref().map(read_template).transpose()?;
         // Fetching may ask for patience and can fail: before the port is taken, so that a client never waits for a download.
@@ -169,34 +180,17 @@ impl Serve {
         let name = open::display_name(&self.model, &path);
         let mut names = self.alias.clone();
         names.push(name);
-        let mut keys = self.api_key.clone();
-        if let Some(file) = &self.api_key_file {
-            let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
-            keys.extend(text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).map(str::to_string));
-            if keys.is_empty() {
-                return Err(Usage(format!("{} holds no key", file.display())).into());
-            }
-        }
-        let options = ServeOptions {
-            host: self.host.clone(),
-            port: self.port,
-            api_keys: keys,
-            allow_no_auth: self.no_auth,
-            allowed_hosts: self.allowed_host.clone(),
-            allowed_origins: self.allowed_origin.clone(),
-            any_model: self.any_model,
-            model: names.remove(0),
-            aliases: names,
-            reasoning_budget: usize::try_from(self.reasoning_budget).ok(),
-            drain: Duration::from_secs(self.drain),
-            limits: onebit_server::Limits {
-                images: self.max_images,
-                image: onebit_vision::Limits { bytes: self.image_max_bytes, pixels: self.image_max_pixels },
-                ..Default::default()
-            },
-        };
+        let options = self.options(names)?;
         let model = options.model.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("starting the server")?;
+        let socket = operations::passed_socket()?;
+        let (reloads, notify) = (self.operations.config.is_some() || self.api_key_file.is_some(), options.notify.clone());
+        let json = self.operations.log_format == log::Format::Json;
+        let say = move |text: String| match loudness {
+            Loudness::Quiet => {}
+            _ if json => tracing::info!("{text}"),
+            _ => eprintln!("{text}"),
+        };
         let purpose = match self.pooling.pool() {
             _ if self.reranking => Purpose::Ranking,
             pool if self.embeddings || pool.is_some() => Purpose::Embeddings(pool),
@@ -212,9 +206,8 @@ impl Serve {
             {
                 tracing::warn!("the model was made with its prompt `{name}` before each text: clients have to write it");
             }
-            if loudness > Loudness::Quiet {
-                eprintln!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context());
-            }
+            say(format!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context()));
+            let identity = if self.operations.saves_slots() { identity::of(&loaded, &self.device) } else { [0; 32] };
             let template = match &template {
                 None => loaded.template,
                 Some(source) => {
@@ -228,19 +221,21 @@ impl Serve {
             };
             Ok(Loaded {
                 sampling: self.sampling.over(suggested(&loaded.checkpoint)),
-                info: info(&loaded.plan),
+                info: ModelInfo { identity, ..info(&loaded.plan) },
                 engine: loaded.engine,
                 template,
                 ranks,
                 tower: loaded.tower,
             })
         };
-        let listening = |address: std::net::SocketAddr| {
-            if loudness > Loudness::Quiet {
-                eprintln!("listening on http://{address}/v1");
+        let listening = |server: &onebit_server::Server| {
+            say(format!("listening on http://{}/v1", server.address()));
+            // Where nothing can have changed, a terminal that closes ends the server, as it does other programs.
+            if reloads && let Err(error) = operations::reload_on_hangup(server.keys(), notify, Self::again) {
+                tracing::error!("settings cannot be read again: {error:#}");
             }
         };
-        runtime.block_on(onebit_server::serve(options, load, listening)).map_err(|e| match e {
+        runtime.block_on(onebit_server::serve(options, socket, load, listening)).map_err(|e| match e {
             // The loader's own error knows what kind it is.
             onebit_server::ServeError::Load(inner) => match inner.downcast::<Failed>() {
                 Ok(failed) => failed.0,
@@ -248,6 +243,67 @@ impl Serve {
             },
             other => other.into(),
         })
+    }
+
+    /// What the server is told.
+    fn options(&self, mut names: Vec<String>) -> anyhow::Result<ServeOptions> {
+        let mut options = ServeOptions {
+            host: self.host.clone(),
+            port: self.port,
+            api_keys: self.keys()?,
+            allow_no_auth: self.no_auth,
+            allowed_hosts: self.allowed_host.clone(),
+            allowed_origins: self.allowed_origin.clone(),
+            any_model: self.any_model,
+            model: names.remove(0),
+            aliases: names,
+            reasoning_budget: usize::try_from(self.reasoning_budget).ok(),
+            drain: Duration::from_secs(self.drain),
+            limits: onebit_server::Limits {
+                images: self.max_images,
+                image: onebit_vision::Limits { bytes: self.image_max_bytes, pixels: self.image_max_pixels },
+                ..Default::default()
+            },
+            ..ServeOptions::default()
+        };
+        self.operations.apply(&mut options)?;
+        Ok(options)
+    }
+
+    /// The keys of which clients have to present one.
+    fn keys(&self) -> anyhow::Result<Vec<String>> {
+        let mut keys = self.api_key.clone();
+        if let Some(file) = &self.api_key_file {
+            let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+            keys.extend(text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).map(str::to_string));
+            if keys.is_empty() {
+                return Err(Usage(format!("{} holds no key", file.display())).into());
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Keys and level of the log as command line and files have them now.
+    fn again() -> anyhow::Result<(Vec<String>, log::Level)> {
+        let cli = Cli::read(std::env::args_os().collect())?;
+        let level = cli.log_level();
+        match cli.command {
+            crate::Command::Serve(serve) => Ok((serve.keys()?, level)),
+            _ => anyhow::bail!("the command line is of another command"),
+        }
+    }
+
+    /// Says whether all that can be known before a model is loaded is right.
+    fn check(&self) -> anyhow::Result<()> {
+        self.chat_template.as_deref().map(read_template).transpose()?;
+        let reference = Reference::parse(&self.model)?;
+        if let Reference::Path(path) = &reference {
+            Checkpoint::open(path)?;
+        }
+        let options = self.options(vec![self.model.clone()])?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the check")?;
+        let address = runtime.block_on(onebit_server::Server::check(&options))?;
+        Ok(writeln!(std::io::stdout(), "{} would be served at http://{address}/v1: flags and settings are right", self.model)?)
     }
 }
 
@@ -283,6 +339,7 @@ fn info(plan: &Plan) -> ModelInfo {
         parameters: plan.weights.iter().map(|w| w.shape.iter().product::<usize>() as u64).sum(),
         bytes: plan.weight_bytes() as u64,
         weight_types: types.into_iter().map(|t| t.0).collect(),
+        identity: [0; 32],
     }
 }
 

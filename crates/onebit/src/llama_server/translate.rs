@@ -35,6 +35,7 @@ pub(super) struct Translation {
     unified: Option<bool>,
     /// Of keys and of values, by place in [`CACHE_TYPES`].
     cache_types: [Option<usize>; 2],
+    hides_slots: bool,
 }
 
 /// What keys and values can be stored as, from the coarsest.
@@ -192,6 +193,10 @@ impl Translation {
         self.cache_types[which] = Some(place.ok_or_else(|| format!("`{name}` is none of {}", CACHE_TYPES.join(", ")))?);
         Ok(())
     }
+    pub(super) fn slots(&mut self, told: bool) -> Result<(), String> {
+        self.hides_slots = !told;
+        Ok(())
+    }
     pub(super) fn verbose(&mut self) -> Result<(), String> {
         self.serve("-v")
     }
@@ -217,6 +222,11 @@ impl Translation {
         match self.cache_types.map(|of| of.or(usual)).into_iter().flatten().max() {
             finer if finer == usual => {}
             finer => self.serve_value("--cache-type", CACHE_TYPES[finer.unwrap_or_default()])?,
+        }
+        // What llama-server tells without being asked to.
+        self.serve("--props")?;
+        if !self.hides_slots {
+            self.serve("--slots")?;
         }
         // llama-server's context is that of all slots together, unless they share it; then each may use all.
         let context = self.context.unwrap_or(0);
@@ -257,7 +267,7 @@ mod tests {
     fn served(line: &str, variables: &[(&str, &str)]) -> (String, String) {
         match asked(line, variables) {
             Ok(Wish::Serve(t)) => {
-                let usual = USUAL.map(|(flag, value)| format!("{flag}={value}"));
+                let usual = [&USUAL.map(|(flag, value)| format!("{flag}={value}"))[..], &["--props", "--slots"].map(String::from)].concat();
                 let arguments = t.arguments.iter().map(|a| a.to_string_lossy().into_owned()).filter(|a| !usual.contains(a));
                 let arguments: Vec<String> = arguments.collect();
                 (arguments.join(" "), t.ignored.join(", "))
@@ -272,8 +282,8 @@ mod tests {
         let line = "-m /m/model.gguf --ctx-size 4096 --port 8001 --jinja --metrics --context-shift --keep 16 --reasoning-format auto \
                     --spec-type draft-mtp --spec-draft-n-max 3 --spec-draft-p-min 0.75 --no-ui --load-mode none";
         let (arguments, ignored) = served(line, &[]);
-        assert_eq!(arguments, "--model=/m/model.gguf --port=8001 --parallel=4 --ctx-size=4096");
-        let passed = "--jinja, --metrics, --context-shift, --keep 16, --reasoning-format auto, --spec-type draft-mtp, \
+        assert_eq!(arguments, "--metrics --model=/m/model.gguf --port=8001 --parallel=4 --ctx-size=4096");
+        let passed = "--jinja, --context-shift, --keep 16, --reasoning-format auto, --spec-type draft-mtp, \
                       --spec-draft-n-max 3, --spec-draft-p-min 0.75, --no-ui, --load-mode none";
         assert_eq!(ignored, passed);
     }
@@ -283,6 +293,15 @@ mod tests {
         let Ok(Wish::Serve(t)) = asked("-m a --top-k 0", &[]) else { panic!("refused") };
         let has = |a: &str| t.arguments.iter().any(|b| b == a);
         assert!(has("--temperature=0.8") && has("--top-k=0") && has("--top-p=0.95") && has("--min-p=0.05") && !has("--top-k=40"));
+    }
+
+    #[test]
+    fn slots_and_properties_are_told_as_there() {
+        for (line, slots) in [("-m a", true), ("-m a --slots", true), ("-m a --no-slots", false), ("-m a --no-slots --slots", true)] {
+            let Ok(Wish::Serve(t)) = asked(line, &[]) else { panic!("{line}: refused") };
+            assert_eq!(t.arguments.iter().filter(|a| *a == "--slots").count(), usize::from(slots), "{line}");
+            assert!(t.arguments.iter().any(|a| a == "--props"));
+        }
     }
 
     #[test]
@@ -327,7 +346,7 @@ mod tests {
         let variables =
             [("LLAMA_ARG_MODEL", "v"), ("LLAMA_ARG_CTX_SIZE", "64"), ("LLAMA_ARG_ENDPOINT_METRICS", "1"), ("LLAMA_ARG_PORT", "1")];
         let (arguments, ignored) = served("-c 32 --port 2", &variables);
-        assert_eq!((arguments.as_str(), ignored.as_str()), ("--model=v --port=2 --parallel=4 --ctx-size=32", "LLAMA_ARG_ENDPOINT_METRICS"));
+        assert_eq!((arguments.as_str(), ignored.as_str()), ("--model=v --metrics --port=2 --parallel=4 --ctx-size=32", ""));
     }
 
     #[test]

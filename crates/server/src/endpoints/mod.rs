@@ -10,10 +10,14 @@ mod detokenize;
 mod embeddings;
 mod health;
 mod infill;
+mod metrics;
 mod models;
 pub(crate) mod prompt;
+mod props;
 mod rerank;
 mod responses;
+mod slot_files;
+mod slots;
 mod tokenize;
 
 use crate::error::ApiError;
@@ -38,6 +42,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/models", get(models::list))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one));
+    let watching = Router::new()
+        .route("/metrics", get(metrics::handle))
+        .route("/slots", get(slots::list))
+        .route("/slots/{id}", post(slot_files::handle))
+        .route("/props", get(props::handle));
     let openai = Router::new()
         .route("/chat/completions", post(chat_completions::handle))
         .route("/v1/chat/completions", post(chat_completions::handle))
@@ -60,6 +69,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/detokenize", post(detokenize::handle))
         .route("/apply-template", post(apply_template::handle));
     health_and_models
+        .merge(watching)
         .merge(openai)
         .merge(jina)
         .merge(llama_server_compatible)

@@ -1,7 +1,7 @@
 //! A model that needs no file: after a letter comes the next one, after `!` the end. Bytes are tokens.
 
 use onebit_engine::{Config, Engine, Pool, Sampling};
-use onebit_plan::{ActivationKind, Batch, DeviceError, Executable, KvType, Limits};
+use onebit_plan::{ActivationKind, Batch, Cached, DeviceError, Executable, KvType, Limits};
 use onebit_server::{Loaded, ModelInfo, Ranks};
 use onebit_text::{ChatTemplate, Tokenizer};
 use serde_json::{Map, Value, json};
@@ -15,6 +15,8 @@ pub(crate) const IM_END: u32 = 257;
 const VOCABULARY: usize = 258;
 /// Those that come after them where it has more.
 const MORE: [&str; 6] = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<think>", "</think>"];
+/// What it says that a page has, all of them sevens.
+pub(crate) const PAGE_BYTES: usize = 1000;
 /// After this byte the model breaks: its step fails.
 pub(crate) const FAILS: char = '\u{1}';
 /// After this byte it gives NaN.
@@ -48,6 +50,10 @@ pub(crate) struct Toy {
     pub(crate) ranks: bool,
     /// Whether its vocabulary has marks for filling in the middle, and for reasoning.
     pub(crate) more_marks: bool,
+    /// Whether beginnings that come again are known.
+    pub(crate) keeps: bool,
+    /// Which model it is, to those who save.
+    pub(crate) identity: u8,
 }
 
 impl Default for Toy {
@@ -63,6 +69,8 @@ impl Default for Toy {
             embeds: None,
             ranks: false,
             more_marks: false,
+            keeps: false,
+            identity: 0,
             sees: false,
             plain: false,
         }
@@ -89,6 +97,7 @@ impl Toy {
             max_sequences: self.max_sequences,
             context: self.context,
             queue: self.queue,
+            prefix_reuse: self.keeps,
             pooling: self.embeds.map(|pool| Arc::new(pool.into())),
             ..Config::default()
         };
@@ -104,7 +113,7 @@ impl Toy {
             }),
             tower: self.sees.then(super::tower::tower),
             sampling: Sampling::default(),
-            info: ModelInfo { architecture: "toy".into(), parameters: 7, ..ModelInfo::default() },
+            info: ModelInfo { architecture: "toy".into(), parameters: 7, identity: [self.identity; 32], ..ModelInfo::default() },
             ranks: self.ranks.then(|| Ranks { second: Some(Arc::new([0.5, 0.0, 0.0])) }),
         }
     }
@@ -221,6 +230,17 @@ impl Executable for Alphabet {
     }
     fn copy_slots(&mut self, _: &[(u32, u32)]) {}
     fn copy_pages(&mut self, _: &[(u32, u32)]) {}
+    fn part_bytes(&self) -> Option<[usize; 2]> {
+        Some([PAGE_BYTES, 0])
+    }
+    fn read_cached(&mut self, _: Cached, out: &mut Vec<u8>) -> Result<(), DeviceError> {
+        out.extend([7; PAGE_BYTES]);
+        Ok(())
+    }
+    fn write_cached(&mut self, _: Cached, bytes: &[u8]) -> Result<(), DeviceError> {
+        assert_eq!(bytes, [7; PAGE_BYTES]);
+        Ok(())
+    }
 }
 
 /// Byte-level BPE without merges: GPT-2 writes each byte as one printable character.

@@ -10,12 +10,15 @@ mod forced;
 mod forms;
 mod images;
 mod lifecycle;
+mod limits;
 mod llama;
 mod logs;
 mod openai_package;
 mod refusals;
 mod rerank;
 mod responses;
+mod slot_files;
 mod tools;
+mod watching;
 
 use common::{client, tower, toy};

@@ -181,6 +181,35 @@ impl<C: Cell> Cache<C> {
             }
         }
     }
+    /// Bytes of a page: keys, values, and scales where there are any.
+    pub(crate) fn page_bytes(&self) -> usize {
+        let scales = if C::WHOLE.is_some() { self.shape.page_scales() * size_of::<f32>() } else { 0 };
+        (self.shape.page_keys() + self.shape.page_values()) * size_of::<C>() + scales
+    }
+    /// Shows the bytes of a page, in the same order.
+    ///
+    /// # Safety
+    /// No other thread uses the cache meanwhile.
+    pub(crate) unsafe fn show_page(&self, page: u32, show: &mut dyn FnMut(&mut [u8])) {
+        // SAFETY: passed on.
+        unsafe {
+            show(bytes_of_page(&self.keys, self.shape.page_keys(), page));
+            show(bytes_of_page(&self.values, self.shape.page_values(), page));
+            if C::WHOLE.is_some() {
+                show(bytes_of_page(&self.scales, self.shape.page_scales(), page));
+            }
+        }
+    }
+}
+
+/// One page of `n` numbers.
+///
+/// # Safety
+/// No other reference to it, in any thread, lives while this one does.
+#[allow(clippy::mut_from_ref)] // as `Shared::part_mut`
+unsafe fn bytes_of_page<T: Plain>(numbers: &Shared<T>, n: usize, page: u32) -> &mut [u8] {
+    // SAFETY: passed on; the range is checked there.
+    unsafe { numbers.bytes_mut(page as usize * n..(page as usize + 1) * n) }
 }
 
 /// Copies one page of `n` numbers.
