@@ -1,36 +1,81 @@
-// Attention of queries over keys and values in pages of f16 (rope.hip.cpp, `append`).
+// Attention of queries over keys and values in pages (cache.h).
 //
 // A workgroup has a token, a key/value head with up to 8 of the query heads that share it, and a part of SPLIT keys. Its waves take
 // tiles of 32 keys in turn: a lane has a key for the scores, and a pair of numbers for the sum of values. The softmax is kept as it
 // goes along (Milakov and Gimelshein 2018, arXiv:1805.02867), and waves, then parts, are joined at the end in a fixed order, so that a
 // token's result depends on its own keys alone.
-#include "target.h"
+#include "cache.h"
+#include "columns.h"
+#include "scores.h"
 
 constexpr u32 THREADS = 128, WAVES = THREADS / WAVE, SPLIT = 512, HEADS = 8;
-constexpr float NONE = -3.0e38f;
 
-struct Shape {
-    u32 heads, kv_heads, key, value, page_tokens, most_pages;
-    float scale, softcap;
+struct End {
+    const float *sinks, *slopes;
+    float* out;
+    u32* codes;
+    Step* steps;
+    u32* counters;
+    u32 flags;
 };
 
-DEVICE float scored(float dot, const Shape& s) {
-    float score = dot * s.scale;
-    if (s.softcap == 0) return score;
-    float e = exponential(-2.0f * __builtin_fabsf(score / s.softcap));
-    return __builtin_copysignf(s.softcap * (1.0f - e) / (1.0f + e), score);
+// Joins the parts of a token's head: number d of it. The sink, if there is one, is one more weight without a value.
+struct Joint {
+    float most, weight;
+};
+DEVICE Joint joint_of(const float* from, u32 parts, u32 value, bool has_sink, float sink) {
+    float most = has_sink ? sink : NONE, weight = 0;
+    for (u32 p = 0; p < parts; p++) most = __builtin_fmaxf(most, from[p * (value + 2)]);
+    if (has_sink) weight = exponential(sink - most);
+    for (u32 p = 0; p < parts; p++) weight = __builtin_fmaf(from[p * (value + 2) + 1], exponential(from[p * (value + 2)] - most), weight);
+    return Joint{most, weight};
+}
+DEVICE float joined(const float* from, u32 parts, u32 value, const Joint& joint, u32 d) {
+    float sum = 0;
+    for (u32 p = 0; p < parts; p++) sum = __builtin_fmaf(from[p * (value + 2) + 2 + d], exponential(from[p * (value + 2)] - joint.most), sum);
+    return sum / joint.weight;
+}
+
+// What the last of a token's workgroups of `count` heads from `head` on does; `counter` counts them.
+DEVICE void complete(const float* partial, const u32* seen, u32 t, u32 head, u32 count, u32 splits, const Shape& s, const End& finish, u32* counter) {
+    SHARED u32 is_last;
+    release();
+    group_fence();
+    if (thread() == 0) {
+        is_last = add_at_once(counter, 1) == splits - 1;
+        if (is_last) *counter = 0;
+    }
+    barrier();
+    if (!is_last) return;
+    acquire();
+    u32 parts = (seen[2 * t + 1] - seen[2 * t] + SPLIT - 1) / SPLIT;
+    for (u32 h = wave(); h < count; h += WAVES) {
+        const float* from = partial + ((u64)t * s.heads + head + h) * splits * (s.value + 2);
+        u64 to = ((u64)t * s.heads + head + h) * s.value;
+        Joint joint = joint_of(from, parts, s.value, finish.flags & SINKS, finish.flags & SINKS ? finish.sinks[head + h] : 0);
+        for (u32 d = lane() * 4; d < s.value; d += WAVE * 4) {
+            f32x4 numbers = {};
+            for (u32 j = 0; j < 4; j++) {
+                if (d + j >= s.value) continue;
+                numbers[j] = joined(from, parts, s.value, joint, d + j);
+                finish.out[to + d + j] = numbers[j];
+            }
+            if (finish.flags & ROUNDED) round_block(numbers, (to + d) / 32, finish.codes, finish.steps);
+        }
+    }
 }
 
 // MOST is the largest number of a head's values; a multiple of 64.
-template <u32 MOST>
-DEVICE void attend(const float* q, const f16* keys, const f16* values, const u32* seen, const u32* spans, const u32* pages, float* partial, u32 splits, u32 first_head, Shape s) {
+// `spans` has span_width numbers a token: its sequence's row of `pages` and, where there are slopes, its place in the sequence.
+template <class T, u32 MOST>
+DEVICE void attend(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, u32 span_width, const u32* pages, float* partial, u32 splits, u32 first_head, Shape s, End finish) {
     SHARED float queries[HEADS * MOST], weights[WAVES][HEADS][WAVE], sums[WAVES][HEADS][MOST], stats[WAVES][HEADS][2];
     constexpr u32 PAIRS = MOST / 64;
     u32 t = group_x(), kv_head = group_y(), split = group_z();
     u32 group = s.heads / s.kv_heads, count = smaller(group - first_head, HEADS);
     u32 head = kv_head * group + first_head;
     u32 begin = seen[2 * t] + split * SPLIT, end = smaller(seen[2 * t + 1], begin + SPLIT);
-    const u32* table = pages + spans[t] * s.most_pages;
+    const u32* table = pages + spans[span_width * t] * s.most_pages;
     for (u32 i = thread(); i < count * s.key; i += THREADS) queries[i / s.key * MOST + i % s.key] = q[((u64)t * s.heads + head) * s.key + i];
     barrier();
 
@@ -40,17 +85,18 @@ DEVICE void attend(const float* q, const f16* keys, const f16* values, const u32
         u32 key = smaller(tile + lane(), end - 1);
         bool is_seen = tile + lane() < end;
         u64 page = table[key / s.page_tokens];
-        const f16* k = keys + ((page * s.kv_heads + kv_head) * s.page_tokens + key % s.page_tokens) * s.key;
+        const u8* k = page_of<T>(keys, page, kv_head, s.kv_heads, s.key, s.page_tokens);
         float dots[HEADS] = {};
         for (u32 i = 0; i < s.key; i += 8) {
-            f16x8 part = *(const f16x8*)(k + i);
+            f16x8 part = T::eight(k, key % s.page_tokens, s.key, s.page_tokens, i);
             for (u32 h = 0; h < HEADS; h++)
                 if (h < count)
                     for (u32 j = 0; j < 8; j++) dots[h] = __builtin_fmaf(queries[h * MOST + i + j], (float)part[j], dots[h]);
         }
         for (u32 h = 0; h < HEADS; h++) {
             if (h >= count) continue;
-            float score = is_seen ? scored(dots[h], s) : NONE;
+            float slope = finish.flags & SLOPES ? finish.slopes[head + h] : 0, apart = finish.flags & SLOPES ? (float)(i32)(key - spans[span_width * t + 1]) : 0;
+            float score = is_seen ? scored(dots[h], s, slope, apart) : NONE;
             float most = __builtin_fmaxf(largest[h], largest_over(score));
             float weight = is_seen ? exponential(score - most) : 0, before = exponential(largest[h] - most);
             weights[wave()][h][lane()] = weight;
@@ -59,24 +105,23 @@ DEVICE void attend(const float* q, const f16* keys, const f16* values, const u32
             for (u32 p = 0; p < PAIRS; p++) { sum[h][p][0] *= before; sum[h][p][1] *= before; }
         }
         // Only this wave reads what it wrote, yet the compiler must not move the reads up.
-        __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+        wave_fence();
         u32 here = smaller(end - tile, WAVE);
         for (u32 n = 0; n < here; n++) {
             u64 page = table[(tile + n) / s.page_tokens];
-            const f16* v = values + ((page * s.kv_heads + kv_head) * s.page_tokens + (tile + n) % s.page_tokens) * s.value;
+            const u8* v = page_of<T>(values, page, kv_head, s.kv_heads, s.value, s.page_tokens);
             for (u32 p = 0; p < PAIRS; p++) {
                 u32 at = p * 64 + lane() * 2;
                 if (at >= s.value) continue;
-                u32 both = *(const u32*)(v + at);
-                float a = (float)bits_as<f16>((u16)both), b = (float)bits_as<f16>((u16)(both >> 16));
+                f32x2 both = T::two(v, (tile + n) % s.page_tokens, s.value, s.page_tokens, at);
                 for (u32 h = 0; h < HEADS; h++) {
                     if (h >= count) continue;
-                    sum[h][p][0] = __builtin_fmaf(weights[wave()][h][n], a, sum[h][p][0]);
-                    sum[h][p][1] = __builtin_fmaf(weights[wave()][h][n], b, sum[h][p][1]);
+                    sum[h][p][0] = __builtin_fmaf(weights[wave()][h][n], both[0], sum[h][p][0]);
+                    sum[h][p][1] = __builtin_fmaf(weights[wave()][h][n], both[1], sum[h][p][1]);
                 }
             }
         }
-        __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+        wave_fence();
     }
     for (u32 h = 0; h < HEADS; h++) {
         if (h >= count) continue;
@@ -99,29 +144,127 @@ DEVICE void attend(const float* q, const f16* keys, const f16* values, const u32
         out[2 + d] = value;
         if (d == 0) { out[0] = most; out[1] = weight; }
     }
+    if (!(finish.flags & JOINED)) return;
+    complete(partial, seen, t, head, count, splits, s, finish, finish.counters + (t * s.kv_heads + kv_head) * ((group + HEADS - 1) / HEADS) + first_head / HEADS);
 }
 
 #define ATTENTION(MOST) \
-    KERNEL(THREADS) void attention_##MOST(const float* q, const f16* keys, const f16* values, const u32* seen, const u32* spans, const u32* pages, float* partial, \
+    KERNEL(THREADS) void attention_##MOST(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, \
         u32 heads, u32 kv_heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 first_head, float scale, float softcap) { \
-        attend<MOST>(q, keys, values, seen, spans, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}); \
+        attend<F16, MOST>(q, keys, values, seen, spans, 1, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{}); \
     }
 ATTENTION(64)
 ATTENTION(128)
 ATTENTION(256)
+
+// With all that stands at the end; group_z counts parts, group_y key/value heads. `counters` are zero before and after: one for each token,
+// key/value head and eight query heads of it.
+#define DECODE(NAME, T, MOST) \
+    KERNEL(THREADS) void decode_##NAME##_##MOST(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, const float* sinks, const float* slopes, float* out, u32* codes, Step* steps, u32* counters, \
+        u32 heads, u32 kv_heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 first_head, u32 flags, float scale, float softcap) { \
+        attend<T, MOST>(q, keys, values, seen, spans, 2, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, slopes, out, codes, steps, counters, flags}); \
+    }
+#define DECODES(MOST) DECODE(f16, F16, MOST) DECODE(q8, Q8, MOST) DECODE(q4, Q4, MOST)
+DECODES(64)
+DECODES(128)
+DECODES(256)
+
+// Many query heads with one of keys and values of up to 576 and 512 numbers: latent attention whose up-projections are absorbed (DeepSeek-V2,
+// arXiv:2405.04434). A workgroup has 16 heads of a token and a part of SPLIT keys, by matrix products as in prompt.hip.cpp: of 32 keys at
+// a time a wave makes the scores of 16 over half of the numbers, then sums values of a quarter of the numbers over all.
+constexpr u32 ROWS = 16, LATENT_KEY = 576, LATENT_VALUE = 512, TILE = 32;
+template <class T>
+DEVICE void attend_latent(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, u32 splits, Shape s, End finish) {
+    constexpr u32 Q_STRIDE = LATENT_KEY + 8, V_STRIDE = TILE + 8, OWN = LATENT_VALUE / WAVES;
+    SHARED f16 queries[ROWS * Q_STRIDE], v_tile[LATENT_VALUE * V_STRIDE];
+    SHARED float parts[WAVES][ROWS][ROWS + 1];
+    u32 t = group_x(), first = group_y() * ROWS, split = group_z(), count = smaller(s.heads - first, ROWS);
+    u32 at = lane() % 16, half = lane() / 16;
+    u32 begin = seen[2 * t] + split * SPLIT, end = smaller(seen[2 * t + 1], begin + SPLIT);
+    const u32* table = pages + spans[2 * t] * s.most_pages;
+    for (u32 i = thread(); i < ROWS * Q_STRIDE / 2; i += THREADS) ((u32*)queries)[i] = 0;
+    if (s.value < LATENT_VALUE)
+        for (u32 i = thread(); i < LATENT_VALUE * V_STRIDE / 2; i += THREADS) ((u32*)v_tile)[i] = 0;
+    barrier();
+    for (u32 i = thread(); i < count * s.key; i += THREADS) queries[i / s.key * Q_STRIDE + i % s.key] = (f16)q[((u64)t * s.heads + first) * s.key + i];
+    float most = NONE, total = 0;
+    f32x8 sums[OWN / 16] = {};
+    u32 sub = wave() % 2 * 16, steps = s.key / 16, middle = (steps + 1) / 2;
+    for (u32 tile = begin; tile < end; tile += TILE) {
+        barrier();
+        for (u32 i = thread(); i < TILE / 2 * (s.value / 8); i += THREADS) {
+            f16x8 two[2];
+            for (u32 k = 0; k < 2; k++) {
+                u32 key = smaller(tile + i / (s.value / 8) * 2 + k, end - 1);
+                two[k] = T::eight(page_of<T>(values, table[key / s.page_tokens], 0, 1, s.value, s.page_tokens), key % s.page_tokens, s.value, s.page_tokens, i % (s.value / 8) * 8);
+            }
+            for (u32 j = 0; j < 8; j++) *(f16x2*)(v_tile + (i % (s.value / 8) * 8 + j) * V_STRIDE + i / (s.value / 8) * 2) = f16x2{two[0][j], two[1][j]};
+        }
+        u32 key = smaller(tile + sub + at, end - 1);
+        const u8* page = page_of<T>(keys, table[key / s.page_tokens], 0, 1, s.key, s.page_tokens);
+        f32x8 dots = {};
+        for (u32 n = wave() < 2 ? 0 : middle; n < (wave() < 2 ? middle : steps); n++) {
+            f16x16 k, of_query;
+            k.lo = T::eight(page, key % s.page_tokens, s.key, s.page_tokens, n * 16);
+            k.hi = T::eight(page, key % s.page_tokens, s.key, s.page_tokens, n * 16 + 8);
+            const f16x8* row = (const f16x8*)(queries + at * Q_STRIDE + n * 16);
+            of_query.lo = row[0];
+            of_query.hi = row[1];
+            dots = multiply16(k, of_query, dots);
+        }
+        for (u32 i = 0; i < 8; i++) parts[wave()][2 * i + half][at] = dots[i];
+        barrier();
+        float scores[2][8], largest = most;
+        for (u32 p = 0; p < 2; p++)
+            for (u32 i = 0; i < 8; i++) {
+                float dot = parts[p][2 * i + half][at] + parts[p + 2][2 * i + half][at];
+                scores[p][i] = tile + p * 16 + 2 * i + half < end ? scored(dot, s, 0, 0) : NONE;
+                largest = __builtin_fmaxf(largest, scores[p][i]);
+            }
+        largest = __builtin_fmaxf(largest, exchanged<16>(largest));
+        float before = exponential(most - largest);
+        most = largest;
+        total *= before;
+        for (u32 n = 0; n < OWN / 16; n++)
+            for (u32 i = 0; i < 8; i++) sums[n][i] *= before;
+        for (u32 p = 0; p < 2; p++) {
+            f16x16 weights = weights_of(scores[p], most, total);
+            for (u32 n = 0; n < OWN / 16; n++) {
+                f16x16 v;
+                const f16x8* row = (const f16x8*)(v_tile + (wave() * OWN + n * 16 + at) * V_STRIDE + p * 16);
+                v.lo = row[0];
+                v.hi = row[1];
+                sums[n] = multiply16(v, weights, sums[n]);
+            }
+        }
+    }
+    total += exchanged<16>(total);
+    if (at < count) {
+        float* out = partial + (((u64)t * s.heads + first + at) * splits + split) * (s.value + 2);
+        for (u32 n = 0; n < OWN / 16; n++)
+            for (u32 i = 0; i < 8; i++) {
+                u32 d = wave() * OWN + n * 16 + 2 * i + half;
+                if (d < s.value) out[2 + d] = sums[n][i];
+            }
+        if (thread() < 16) { out[0] = most; out[1] = total; }
+    }
+    if (finish.flags & JOINED) complete(partial, seen, t, first, count, splits, s, finish, finish.counters + t * ((s.heads + ROWS - 1) / ROWS) + group_y());
+}
+
+// group_y counts 16 query heads, group_z parts; one counter for each token and 16 heads. Keys and values are multiples of 16.
+#define LATENT(NAME, T) \
+    KERNEL(THREADS) void latent_##NAME(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, const float* sinks, float* out, u32* codes, Step* steps, u32* counters, \
+        u32 heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 flags, float scale, float softcap) { \
+        attend_latent<T>(q, keys, values, seen, spans, pages, partial, splits, Shape{heads, 1, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, sinks, out, codes, steps, counters, flags}); \
+    }
+LATENT(f16, F16)
+LATENT(q8, Q8)
 
 // Joins the parts of each token's heads; `sinks` has a score for each head that takes part and carries no value, if there are any.
 KERNEL(THREADS) void join(const float* partial, const u32* seen, const float* sinks, float* out, u32 heads, u32 value, u32 splits, u32 has_sinks) {
     u32 t = group_x(), head = group_y();
     u32 parts = (seen[2 * t + 1] - seen[2 * t] + SPLIT - 1) / SPLIT;
     const float* from = partial + ((u64)t * heads + head) * splits * (value + 2);
-    float most = has_sinks ? sinks[head] : NONE, weight = 0;
-    for (u32 p = 0; p < parts; p++) most = __builtin_fmaxf(most, from[p * (value + 2)]);
-    if (has_sinks) weight = exponential(sinks[head] - most);
-    for (u32 p = 0; p < parts; p++) weight = __builtin_fmaf(from[p * (value + 2) + 1], exponential(from[p * (value + 2)] - most), weight);
-    for (u32 d = thread(); d < value; d += THREADS) {
-        float sum = 0;
-        for (u32 p = 0; p < parts; p++) sum = __builtin_fmaf(from[p * (value + 2) + 2 + d], exponential(from[p * (value + 2)] - most), sum);
-        out[((u64)t * heads + head) * value + d] = sum / weight;
-    }
+    Joint joint = joint_of(from, parts, value, has_sinks, has_sinks ? sinks[head] : 0);
+    for (u32 d = thread(); d < value; d += THREADS) out[((u64)t * heads + head) * value + d] = joined(from, parts, value, joint, d);
 }

@@ -1,53 +1,8 @@
 // Operations on numbers one by one.
-#include "target.h"
+#include "columns.h"
+#include "functions.h"
 
 constexpr u32 THREADS = 256;
-
-// Functions, in the order of `Function` in crates/plan.
-enum : u32 { SILU, GELU, GELU_TANH, QUICK_GELU, RELU, RELU_SQUARED, SIGMOID, SOFTPLUS, TANH, EXP, SIGNED_SQRT };
-
-DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
-// tanh x = (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x; near 0, where that cancels, its series.
-DEVICE float hyperbolic_tangent(float x) {
-    float a = __builtin_fabsf(x), s = x * x;
-    if (a < 0.125f) return x * (1.0f + s * (-1.0f / 3 + s * (2.0f / 15 - s * (17.0f / 315))));
-    float e = exponential(-2.0f * a);
-    return __builtin_copysignf((1.0f - e) / (1.0f + e), x);
-}
-
-// The error function by Abramowitz and Stegun, 7.1.26: within 1.5e-7.
-DEVICE float error_function(float x) {
-    float a = __builtin_fabsf(x), t = 1.0f / (1.0f + 0.3275911f * a);
-    float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    return __builtin_copysignf(1.0f - p * exponential(-a * a), x);
-}
-
-// ln(1 + e^x); above 20 x itself.
-DEVICE float softplus(float x) {
-    float e = exponential(-__builtin_fabsf(x));
-    float log = e < 1e-3f ? e * (1.0f - 0.5f * e) : __builtin_amdgcn_logf(1.0f + e) * 0.69314718f;
-    return x > 20.0f ? x : __builtin_fmaxf(x, 0.0f) + log;
-}
-
-DEVICE float apply(u32 function, float x) {
-    switch (function) {
-        case SILU: return x * sigmoid(x);
-        case GELU: return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
-        case GELU_TANH: return 0.5f * x * (1.0f + hyperbolic_tangent(0.7978846f * (x + 0.044715f * x * x * x)));
-        case QUICK_GELU: return x * sigmoid(1.702f * x);
-        case RELU: return __builtin_fmaxf(x, 0.0f);
-        case RELU_SQUARED: return __builtin_fmaxf(x, 0.0f) * __builtin_fmaxf(x, 0.0f);
-        case SIGMOID: return sigmoid(x);
-        case SOFTPLUS: return softplus(x);
-        case TANH: return hyperbolic_tangent(x);
-        case EXP: return exponential(x);
-        default: {
-            float root = __builtin_sqrtf(__builtin_fmaxf(__builtin_fabsf(x), 1e-6f));
-            return x == 0 ? 0.0f : __builtin_copysignf(root, x);
-        }
-    }
-}
 
 // y = f(x).
 KERNEL(THREADS) void function(const float* x, float* y, u32 count, u32 function) {
@@ -59,6 +14,19 @@ KERNEL(THREADS) void function(const float* x, float* y, u32 count, u32 function)
 KERNEL(THREADS) void gated(const float* gate, const float* up, float* y, u32 count, u32 function) {
     u32 i = group_x() * THREADS + thread();
     if (i < count) y[i] = apply(function, gate[i]) * up[i];
+}
+
+// The same for rows of `inner` gates, then `inner` numbers that they gate, rounded to columns; y only with `kept`. inner is a multiple of 32.
+KERNEL(THREADS) void gated_rows(const float* x, float* y, u32* codes, Step* steps, u32 inner, u32 count, u32 function, float limit, float offset, u32 kept) {
+    u32 i = (group_x() * THREADS + thread()) * 4;
+    if (i >= count) return;
+    const float* gate = x + (u64)(i / inner) * 2 * inner + i % inner;
+    f32x4 out;
+    for (u32 j = 0; j < 4; j++) {
+        out[j] = gated_by(function, limit, offset, gate[j], gate[inner + j]);
+        if (kept) y[i + j] = out[j];
+    }
+    round_block(out, i / 32, codes, steps);
 }
 
 // y = a + b, or a * b; each number of a narrower b serves a run of a.
@@ -94,8 +62,7 @@ KERNEL(THREADS) void largest(const float* x, u32* out, u32 width) {
         if (row[i] > best || place == 0xffffffff) { best = row[i]; place = i; }
     float most = largest_over(best);
     // Of the lanes that have it the lowest place.
-    u32 mine = best == most ? place : 0xffffffff;
-    for (u32 step = 16; step > 0; step /= 2) mine = smaller(mine, (u32)__builtin_amdgcn_ds_bpermute((lane() ^ step) * 4, (i32)mine));
+    u32 mine = lowest_over(best == most ? place : 0xffffffff);
     if (lane() == 0) { values[wave()] = most; places[wave()] = mine; }
     barrier();
     if (thread() == 0) {

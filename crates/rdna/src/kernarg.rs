@@ -79,7 +79,8 @@ pub(crate) fn pack(kernel: &Kernel, args: &[Arg]) -> Result<Vec<u8>, ArgumentErr
     if explicit.len() != args.len() {
         return Err(ArgumentError::Count { kernel: kernel.name.clone(), wanted: explicit.len(), given: args.len() });
     }
-    let mut segment = vec![0; kernel.kernarg_bytes as usize];
+    // The segment lies at a multiple of 16, and LLVM reads its end in whole 16 bytes where that is fewer instructions.
+    let mut segment = vec![0; (kernel.kernarg_bytes as usize).next_multiple_of(16)];
     for (index, (argument, value)) in explicit.into_iter().zip(args).enumerate() {
         let bytes = value.bytes();
         if bytes.len() != argument.size as usize {

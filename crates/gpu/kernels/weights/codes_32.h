@@ -2,10 +2,4 @@
 #pragma once
 #include "unit.h"
 
-struct Weight : Bytes {
-    static constexpr u32 BLOCK = 32, HEAD = 4;
-    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) {
-        const float* f = (const float*)head;
-        w.scale[0] = f[0];
-    }
-};
+struct Weight : Floats<false, false> {};

@@ -2,8 +2,8 @@
 #pragma once
 #include "unit.h"
 
-struct Weight : Levels<Weight> {
-    static constexpr u32 BLOCK = 32, HEAD = 1, LEVELS[4] = {0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc};
+struct Weight : Levels<E2M1> {
+    static constexpr u32 BLOCK = 32, HEAD = 1;
     DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) {
         u32 e = head[0];
         w.scale[0] = bits_as<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);

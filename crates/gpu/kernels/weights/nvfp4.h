@@ -2,8 +2,8 @@
 #pragma once
 #include "unit.h"
 
-struct Weight : Levels<Weight> {
-    static constexpr u32 BLOCK = 64, HEAD = 4, LEVELS[4] = {0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc};
+struct Weight : Levels<E2M1> {
+    static constexpr u32 BLOCK = 64, HEAD = 4;
     static constexpr bool HALVES = true;
     DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) {
         for (u32 i = 0; i < 2; i++) {

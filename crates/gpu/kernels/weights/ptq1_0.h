@@ -2,9 +2,4 @@
 #pragma once
 #include "unit.h"
 
-struct Weight : Bits<2, 1> {
-    static constexpr u32 BLOCK = 128, HEAD = 2;
-    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) {
-        w.scale[0] = half_at(head);
-    }
-};
+struct Weight : Scaled<Bits<2, 1>, 128> {};

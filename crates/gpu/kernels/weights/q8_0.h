@@ -2,9 +2,4 @@
 #pragma once
 #include "unit.h"
 
-struct Weight : Bytes {
-    static constexpr u32 BLOCK = 32, HEAD = 2;
-    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) {
-        w.scale[0] = half_at(head);
-    }
-};
+struct Weight : Scaled<Bytes, 32> {};

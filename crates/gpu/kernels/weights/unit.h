@@ -14,7 +14,6 @@ struct Unit {
     float offset[2];
 };
 
-DEVICE u32 read16(const u8* p) { return *(const u16*)p; }
 DEVICE float half_at(const u8* p) { return (float)*(const f16*)p; }
 DEVICE float half_of(u32 bits) { return (float)bits_as<f16>((u16)bits); }
 
@@ -64,10 +63,18 @@ template <class T> struct Levels : Plain {
         plane<4>(index, lo, 0);
         for (u32 i = 0; i < 8; i++) {
             u32 low = index[i] & 0x07070707, high = (index[i] >> 3 & 0x01010101) * 255;
-            u32 below = __builtin_amdgcn_perm(T::LEVELS[1], T::LEVELS[0], low), above = __builtin_amdgcn_perm(T::LEVELS[3], T::LEVELS[2], low);
+            u32 below = chosen_bytes(T::LEVELS[1], T::LEVELS[0], low), above = chosen_bytes(T::LEVELS[3], T::LEVELS[2], low);
             q[i] = (below & ~high) | (above & high);
         }
     }
+};
+
+// Levels of IQ4_NL, and of E2M1 doubled.
+struct Uneven {
+    static constexpr u32 LEVELS[4] = {0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535};
+};
+struct E2M1 {
+    static constexpr u32 LEVELS[4] = {0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc};
 };
 
 // Points of a grid: `magnitudes` with the sign of each byte whose bit of `signs` is set; no byte of a point is 0.
@@ -87,6 +94,43 @@ DEVICE void six_bit_pairs(Unit& w, const u8* head, u32 u) {
     w.scale[0] = half_of(h[0] & 0xffff) * (float)scale;
     w.offset[0] = -(half_of(h[0] >> 16) * (float)least);
 }
+
+// Heads that several types have. Codes with a scale for each `block` in f16.
+template <class Codes, u32 block> struct Scaled : Codes {
+    static constexpr u32 BLOCK = block, HEAD = 2;
+    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32) { w.scale[0] = half_at(head); }
+};
+
+// With a scale and an offset for each 32 in f16.
+template <class Codes> struct Moved : Codes {
+    static constexpr u32 BLOCK = 32, HEAD = 4;
+    static constexpr bool OFFSETS = true;
+    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32) {
+        u32 h = *(const u32*)head;
+        w.scale[0] = half_of(h & 0xffff);
+        w.offset[0] = half_of(h >> 16);
+    }
+};
+
+// With scales and minima of 6 bits.
+template <class Codes> struct SixBits : Codes {
+    static constexpr u32 BLOCK = 256, HEAD = 16;
+    static constexpr bool OFFSETS = true;
+    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32 u) { six_bit_pairs(w, head, u); }
+};
+
+// Bytes with one or two scales in f32, then as many offsets where there are any.
+template <bool halves, bool offsets> struct Floats : Bytes {
+    static constexpr u32 BLOCK = 32, HEAD = 4 << (halves + offsets);
+    static constexpr bool HALVES = halves, OFFSETS = offsets;
+    DEVICE void scales(Unit& w, const u8*, const u8*, const u8* head, u32) {
+        const float* f = (const float*)head;
+        for (u32 i = 0; i < 1 + halves; i++) {
+            w.scale[i] = f[i];
+            if (offsets) w.offset[i] = f[1 + halves + i];
+        }
+    }
+};
 
 // A matrix of a type.
 template <class W> struct Matrix {

@@ -1,22 +1,19 @@
 //! A device in software with the code objects, and what tests compute with.
-#![allow(dead_code, clippy::unwrap_used)] // not all tests use all of it
+#![allow(dead_code, unused_imports, clippy::unwrap_used)] // not all tests use all of it
 
+pub(crate) mod oracle;
+#[path = "../../../rdna/tests/common/random.rs"]
+mod random;
+
+pub(crate) use random::Random;
+
+use half::f16;
 use onebit_gpu::kernels::object;
 use onebit_quants::WeightType;
 use rdna::{Arg, Checks, CodeObject, Device, Launch, LaunchError, Module, Options, Stats};
 use std::collections::HashMap;
 
-/// xorshift64*: the same numbers on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
 impl Random {
-    pub(crate) fn word(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
     /// In [-1, 1), more often near 0.
     pub(crate) fn number(&mut self) -> f32 {
         let mut one = || (self.word() >> 8) as f32 / (1 << 23) as f32 - 1.0;
@@ -140,6 +137,38 @@ pub(crate) fn rounded(x: &[f32]) -> (Vec<u8>, Vec<u8>, Vec<f32>) {
         codes.extend(rounded.iter().map(|q| *q as u8));
     }
     (codes, steps, values)
+}
+
+/// A block of a cache: its scale and codes, as llama.cpp's `quantize_row_q8_0_ref` and `quantize_row_q4_0_ref` have them.
+fn cache_block(kind: &str, x: &[f32]) -> (f16, Vec<i8>) {
+    let largest = x.iter().fold(0f32, |best, v| if v.abs() > best.abs() { *v } else { best });
+    let scale = if kind == "q8" { largest.abs() / 127.0 } else { largest / -8.0 };
+    let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+    let code = |v: &f32| if kind == "q8" { (v * inverse).round() as i8 } else { ((v * inverse + 8.5) as i8).min(15) - 8 };
+    (f16::from_f32(scale), x.iter().map(code).collect())
+}
+
+/// The bytes that a cache has for a token's numbers: codes, then scales; and the numbers that these stand for.
+pub(crate) fn stored(kind: &str, x: &[f32]) -> (Vec<u8>, Vec<u8>, Vec<f32>) {
+    if kind == "f16" {
+        let halves: Vec<f16> = x.iter().map(|v| f16::from_f32(*v)).collect();
+        return (halves.iter().flat_map(|h| h.to_le_bytes()).collect(), vec![], halves.iter().map(|h| h.to_f32()).collect());
+    }
+    let (mut bytes, mut scales, mut values) = (vec![], vec![], vec![]);
+    for block in x.chunks(32) {
+        let (scale, codes) = cache_block(kind, block);
+        scales.extend(scale.to_le_bytes());
+        values.extend(codes.iter().map(|q| f32::from(*q) * scale.to_f32()));
+        if kind == "q8" {
+            bytes.extend(codes.iter().map(|q| *q as u8));
+            continue;
+        }
+        for word in codes.chunks(8) {
+            let nibbles = word.iter().enumerate().map(|(i, q)| ((*q + 8) as u32) << (4 * (i / 2 + i % 2 * 4)));
+            bytes.extend(nibbles.fold(0, |all, n| all | n).to_le_bytes());
+        }
+    }
+    (bytes, scales, values)
 }
 
 /// Asserts that each number is within `bound(i)` of what is wanted.
