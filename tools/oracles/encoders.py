@@ -27,6 +27,12 @@ MODELS = {
     "t5_encoder": ("t5", T5),
     # Gated, with biases of each layer.
     "umt5_encoder": ("umt5", T5),
+    "jina_embeddings_v3": ("jina_embeddings_v3", dict(SMALL, type_vocab_size=1, pad_token_id=1)),
+    # Fewer heads of keys and values.
+    "eurobert": ("eurobert", dict(SMALL, num_key_value_heads=2, pad_token_id=1)),
+    # As EmbeddingGemma: windows to both sides, of which each is half of what is stated.
+    "gemma_embedding": ("gemma3_text", dict(SMALL, use_bidirectional_attention=True, sliding_window=10, num_hidden_layers=6, head_dim=8, intermediate_size=32,
+                                            num_key_value_heads=1, query_pre_attn_scalar=8, pad_token_id=0)),
 }
 # Encoders of models that have a decoder too.
 ALONE = {"t5": "T5EncoderModel", "umt5": "UMT5EncoderModel"}
@@ -50,6 +56,13 @@ def make(name, out):
     folder = os.path.join(out, name)
     os.makedirs(folder, exist_ok=True)
     model.to(torch.bfloat16).save_pretrained(folder)
+    if settings.get("use_bidirectional_attention"):
+        # Saved is what was made of the stated one.
+        path = os.path.join(folder, "config.json")
+        saved = json.load(open(path))
+        saved["sliding_window"] = settings["sliding_window"]
+        with open(path, "w") as file:
+            file.write(json.dumps(saved, indent=2) + "\n")
     expected = {"ids_long": ids[0], "hidden": hidden, "embedding": hidden.mean(0)}
     save_file({k: t.contiguous() for k, t in expected.items()}, os.path.join(folder, "expected.safetensors"))
     with open(os.path.join(folder, "meta.json"), "w") as meta:

@@ -352,7 +352,8 @@ impl<'a> Names<'a> {
             Source::Gguf => self.checkpoint.tensor(&self.gguf_name(name)).map(Tensor::rows),
             Source::HuggingFace => {
                 let (entry, layer, suffix) = self.entry(name)?;
-                self.checkpoint.tensor(&self.hf_name(entry, layer, suffix)).map(Tensor::rows)
+                let whole = || self.checkpoint.tensor(&self.hf(entry.fused?.hf, layer));
+                self.checkpoint.tensor(&self.hf_name(entry, layer, suffix)).or_else(whole).map(Tensor::rows)
             }
         }
     }

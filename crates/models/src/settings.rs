@@ -548,11 +548,12 @@ impl<'a> Settings<'a> {
 
     /// Tokens of context that the model was made for.
     pub(crate) fn context(&self) -> Result<usize> {
-        let stated = self.size_to(
-            "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length|max_context_length|max_sequence_length",
-            "context_length",
-            1 << 31,
-        )?;
+        const KEYS: &str = "max_position_embeddings|n_positions|max_seq_len|seq_length|n_ctx|model_max_length|context_length|max_context_length|max_sequence_length";
+        let stated = match self.optional_size_to(KEYS, "context_length", 1 << 31)? {
+            Some(stated) => stated,
+            // NeoBERT's name; elsewhere it is about what programs generate.
+            None => self.size_to("max_position_embeddings|max_length", "context_length", 1 << 31)?,
+        };
         let context = self.plain_context()?.map_or(stated, |plain| plain.min(stated));
         self.note("context_length", Meta::Unsigned(context as u64));
         Ok(context)

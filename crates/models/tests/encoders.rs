@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{Outcome, changed, llama_cpp, python};
+use common::{Outcome, Raw, changed, llama_cpp, python, unread};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert, load};
+use onebit_plan::{Batch, Device, Span};
 use onebit_quants::F32;
 use onebit_reference::{
     Reference,
@@ -42,6 +43,11 @@ fn gguf(name: &str) -> Outcome {
     agrees(name, &converted(&folder)?.path().join("model.gguf"), &folder)
 }
 
+/// As [`gguf`], of a file that llama.cpp cannot run as it is meant.
+fn gguf_alone(name: &str) -> Outcome {
+    gguf(name)
+}
+
 fn hub_only(name: &str) -> Outcome {
     let Some(folder) = check::folder(name) else { return Ok(()) };
     let outcome = convert(&Checkpoint::open(&folder)?, &tempfile::tempdir()?.path().join("x.gguf"), &Options::default(), &mut |_| {});
@@ -53,12 +59,48 @@ fn hub_only(name: &str) -> Outcome {
 /// f16.
 const BAR: f64 = 6e-3;
 
-/// llama.cpp pools the states of the converted folder to the mean that transformers computed.
+/// llama.cpp pools the states of the converted folder to the mean that transformers computed. Where `convert` says that it does not run
+/// the file, it refuses a tensor for its shape.
 fn witnessed(name: &str) -> Outcome {
     let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
     let expected = ExpectedStates::open(&folder)?;
+    pooled_alike(name, &python, &folder, &expected)
+}
+
+/// llama.cpp has no bias behind mixtures: without it, its mean is that of our states, of which the fixture tells that they are right.
+#[test]
+fn mixtures_without_their_bias() -> Outcome {
+    const NAME: &str = "nomic_bert_moe";
+    let (Some(python), Some(source)) = (python(), check::folder(NAME)) else { return Ok(()) };
+    let folder = changed(&source, |_, tensors| {
+        for (_, bias) in tensors.iter_mut().filter(|(name, _)| name.ends_with("experts.bias")) {
+            *bias = bias.scaled(0.0);
+        }
+    })?;
+    let mut expected = ExpectedStates::open(&source)?;
+    let mut exe = Reference.load(load(&Checkpoint::open(folder.path())?)?, &check::limits(), &mut |_| {})?;
+    let (pages, n) = ((0..8).collect::<Vec<u32>>(), expected.tokens.len());
+    let states = exe.step(&Batch::text(&expected.tokens, &[Span { len: n, start: 0, pages: &pages, slot: 0, outputs: n }]))?;
+    let width = states.len() / n;
+    let mean = |i: usize| states.iter().skip(i).step_by(width).sum::<f32>() / n as f32;
+    let (with, without) = (expected.embedding.clone(), (0..width).map(mean).collect::<Vec<_>>());
+    assert!(check::difference(&with, &without) > 0.01, "the bias does nothing");
+    expected.embedding = without;
+    pooled_alike(NAME, &python, folder.path(), &expected)
+}
+
+fn pooled_alike(name: &str, python: &str, folder: &Path, expected: &ExpectedStates) -> Outcome {
     let ids = expected.tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let text = llama_cpp(&python, &converted(&folder)?.path().join("model.gguf"), &["--embed", &ids])?;
+    let temporary = tempfile::tempdir()?;
+    let file = temporary.path().join("model.gguf");
+    let made = convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    let text = llama_cpp(python, &file, &["--embed", &ids]);
+    if let Some(why) = unread(&made) {
+        let error = text.err().map_or_else(|| "it runs".into(), |error| error.to_string());
+        assert!(error.contains("has wrong shape"), "{name}: {why}; llama.cpp says: {error}");
+        return Ok(());
+    }
+    let text = text?;
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("1"), "the pooling is not the mean");
     let vector: Vec<f32> = lines.next().unwrap_or_default().split(' ').map(str::parse).collect::<Result<_, _>>()?;
@@ -76,9 +118,41 @@ macro_rules! tests {
         mod llama_cpp { $(tests! { @ $form $name })* }
     };
     (@ gguf $name:ident) => { #[test] fn $name() -> super::Outcome { super::witnessed(stringify!($name)) } };
-    (@ hub_only $name:ident) => {};
+    (@ $form:ident $name:ident) => {};
 }
 onebit_reference::encoders!(tests);
+
+/// llama.cpp takes the heads of Nomic BERT together for as wide as its stream: with twice as many of them it refuses the matrix of queries,
+/// keys and values, which `convert` foretells.
+#[test]
+fn nomic_bert_with_more_heads() -> Outcome {
+    let (Some(python), Some(source)) = (python(), check::folder("nomic_bert")) else { return Ok(()) };
+    let folder = changed(&source, |config, tensors| {
+        let heads = ["num_attention_heads", "n_head"].into_iter().find(|key| config.contains_key(*key)).unwrap_or_default();
+        let count = config[heads].as_u64().unwrap_or(0);
+        let width = config.get("hidden_size").or(config.get("n_embd")).and_then(|n| n.as_u64()).unwrap_or(0);
+        let head = config.get("head_dim").and_then(|n| n.as_u64()).unwrap_or(width / count);
+        config.extend([(heads.to_string(), (2 * count).into()), ("head_dim".into(), head.into())]);
+        config.extend(config.contains_key("num_key_value_heads").then(|| ("num_key_value_heads".into(), (2 * count).into())));
+        for (name, t) in tensors.iter_mut() {
+            let rows = t.shape[0];
+            if ["q_proj.", "k_proj.", "v_proj."].iter().any(|part| name.contains(part)) {
+                *t = t.doubled(rows);
+            } else if name.contains("Wqkv.") {
+                *t = t.doubled(rows / 3);
+            } else if name.contains("o_proj.weight") || name.contains("attn.out_proj.weight") {
+                let (columns, values) = (t.shape[1], t.values());
+                *t = Raw::new(&[rows, 2 * columns], &values.chunks(columns).flat_map(|row| [row, row].concat()).collect::<Vec<_>>());
+            }
+        }
+    })?;
+    let file = folder.path().join("model.gguf");
+    let made = convert(&Checkpoint::open(folder.path())?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    assert!(unread(&made).is_some_and(|why| why.contains("not as wide as its stream")), "{:?}", made.remarks);
+    let error = llama_cpp(&python, &file, &["--embed", "5,6,7"]).err().map_or_else(|| "it runs".into(), |error| error.to_string());
+    assert!(error.contains("'blk.0.attn_qkv.weight' has wrong shape"), "{error}");
+    Ok(())
+}
 
 /// What is wrong with a model whose settings were changed.
 fn refusal(name: &str, key: &str, value: serde_json::Value) -> Outcome<String> {

@@ -199,6 +199,14 @@ macro_rules! encoders {
             nomic_bert: gguf,
             t5_encoder: gguf,
             umt5_encoder: gguf,
+            nomic_bert_moe: gguf_alone,
+            jina_embeddings_v3: gguf,
+            jina_embeddings_v3_lora: gguf,
+            jina_bert_v2: gguf,
+            jina_bert_v2_code: gguf,
+            eurobert: gguf,
+            neobert: gguf,
+            gemma_embedding: gguf,
         }
     };
 }

@@ -16,11 +16,12 @@ from safetensors.torch import save_file
 FAMILIES = {}
 
 
-def family(name, answers=False, **config):
-    """Enters an oracle under the fixture's name, with the model's `config.json`. `answers`: it makes them out of masks."""
+def family(name, answers=False, states=False, **config):
+    """Enters an oracle under the fixture's name, with the model's `config.json`. `answers`: it makes them out of masks. `states`: it
+    is an encoder, and gives hidden states."""
 
     def enter(forward):
-        FAMILIES[name] = (config, forward, answers)
+        FAMILIES[name] = (config, forward, answers, states)
         return forward
 
     return enter
@@ -109,16 +110,17 @@ def mixture(x, chosen, weights, expert):
 
 def make(name, out, seed=1):
     """The fixture, as `docs/adding-an-architecture.md` describes it."""
-    config, forward, answers = FAMILIES[name]
+    config, forward, answers, states = FAMILIES[name]
     w = Weights(seed)
     folder = pathlib.Path(out) / name
     vocabulary = config.get("vocab_size") or config["padded_vocab_size"]
     model = lambda ids: forward(config, w, ids)
-    if answers:
+    if answers or states:
         first, ids = texts(vocabulary, seed)
         logits = model(ids)
         expected = {"ids_long": ids, "hidden": logits.contiguous(), "embedding": logits.mean(0)}
-        expected |= answered(config, lambda ids: model(torch.tensor(ids)), first.tolist())
+        if answers:
+            expected |= answered(config, lambda ids: model(torch.tensor(ids)), first.tolist())
     else:
         expected = expect(vocabulary, model, seed)
     save(folder, config, w, expected)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fixtures of decoders that transformers does not have, by oracles written after the authors' code.
+"""Fixtures of decoders and encoders that transformers does not have, by oracles written after the authors' code.
 
     make.py OUT [NAME ...]     in OUT/NAME; all of them where none is named
 
@@ -9,6 +9,7 @@ import sys
 
 import torch
 
+import encoders  # noqa: F401
 import harness
 import denoisers  # noqa: F401
 import llama_like  # noqa: F401

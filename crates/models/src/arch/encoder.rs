@@ -29,13 +29,26 @@ impl Encoder {
         &self,
         g: &mut Graph<'_>,
         x: Value,
+        attention: impl FnMut(&mut Graph<'_>, usize, Value) -> Value,
+        feed_forward: impl FnMut(&mut Graph<'_>, usize, Value) -> Value,
+    ) -> Value {
+        self.build_with(g, x, |_| "attn_output_norm", attention, feed_forward)
+    }
+
+    /// The same with another name of the norm behind attention.
+    pub(crate) fn build_with(
+        &self,
+        g: &mut Graph<'_>,
+        x: Value,
+        norm: impl Fn(&Graph<'_>) -> &'static str,
         mut attention: impl FnMut(&mut Graph<'_>, usize, Value) -> Value,
         mut feed_forward: impl FnMut(&mut Graph<'_>, usize, Value) -> Value,
     ) -> Value {
         let x = g.layers(self.c.layers, x, |g, layer, x| {
             let y = attention(g, layer, x);
             let y = g.add(x, y);
-            let x = self.c.norm(g, y, "attn_output_norm");
+            let name = norm(g);
+            let x = self.c.norm(g, y, name);
             let y = feed_forward(g, layer, x);
             let y = g.add(x, y);
             self.c.norm(g, y, "layer_output_norm")
@@ -43,6 +56,13 @@ impl Encoder {
         let x = g.select(x);
         g.hidden(x)
     }
+}
+
+/// The rows that are asked for of what the layers of an encoder with norms before them add up to, normalised.
+pub(crate) fn end(c: &Decoder, g: &mut Graph<'_>, x: Value) -> Value {
+    let x = g.select(x);
+    let x = c.norm(g, x, c.output_norm);
+    g.hidden(x)
 }
 
 /// Notes that attention looks both ways, and refuses what says that it does not.

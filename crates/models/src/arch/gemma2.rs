@@ -1,9 +1,10 @@
 //! Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms around attention and feed-forward layer, sliding windows in every
 //! other layer, and bounds on scores and logits. VaultGemma (Sinha et al. 2025, arXiv:2510.15001) is this without the norms behind.
 //! Gemma 3 (Gemma Team 2025, arXiv:2503.19786) normalises queries and keys instead of bounding their scores, and turns layers with a
-//! window by shorter wavelengths. Reference: transformers' `models/gemma2`, `vaultgemma`, `gemma3`.
+//! window by shorter wavelengths; EmbeddingGemma (Schechter Vera et al. 2025, arXiv:2509.20354) is this with attention both ways, and
+//! ends in hidden states. Reference: transformers' `models/gemma2`, `vaultgemma`, `gemma3`.
 
-use super::{Arch, blocks::*, windows::periodic_masks};
+use super::{Arch, blocks::*, encoder, windows::periodic_masks};
 use crate::{
     Result,
     names::{Entry, tensor},
@@ -17,7 +18,7 @@ pub(crate) static GEMMA2: Arch = Arch {
     gguf: &["gemma2"],
     tensors: &[ZERO_CENTRED_TRUNK, GEMMA_PRE_NORMS, GEMMA_POST_NORMS, ATTENTION, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, &Family::default()),
+    plan: |s, g| plan(s, g, &Family::GEMMA2),
 };
 
 pub(crate) static VAULTGEMMA: Arch = Arch {
@@ -25,7 +26,7 @@ pub(crate) static VAULTGEMMA: Arch = Arch {
     gguf: &[],
     tensors: &[ZERO_CENTRED_TRUNK, GEMMA_PRE_NORMS, ATTENTION, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, &Family { post_norms: false, ..Family::default() }),
+    plan: |s, g| plan(s, g, &Family { post_norms: false, ..Family::GEMMA2 }),
 };
 
 pub(crate) static GEMMA3: Arch = Arch {
@@ -33,8 +34,18 @@ pub(crate) static GEMMA3: Arch = Arch {
     gguf: &["gemma3"],
     tensors: &[ZERO_CENTRED_TRUNK, GEMMA_PRE_NORMS, GEMMA_POST_NORMS, ATTENTION, GEMMA_QK_NORMS, FFN],
     ignored: &[],
-    plan: |s, g| plan(s, g, &Family { period: 6, largest: 62, caps: [None; 2], qk_norms: true, full_base: 1e6, ..Family::default() }),
+    plan: |s, g| plan(s, g, &GEMMA3_FAMILY),
 };
+
+pub(crate) static GEMMA_EMBEDDING: Arch = Arch {
+    hf: &["gemma-embedding"],
+    gguf: &["gemma-embedding"],
+    tensors: GEMMA3.tensors,
+    ignored: &[],
+    plan: |s, g| plan(s, g, &Family { encodes: true, ..GEMMA3_FAMILY }),
+};
+
+const GEMMA3_FAMILY: Family = Family { period: 6, largest: 62, caps: [None; 2], qk_norms: true, full_base: 1e6, ..Family::GEMMA2 };
 
 const GEMMA_PRE_NORMS: &[Entry] = &[
     tensor("blk.{}.attn_norm", "model.layers.{}.input_layernorm").add_one(),
@@ -63,12 +74,20 @@ struct Family {
     qk_norms: bool,
     /// The rotary base of layers that see the whole context, where nothing tells it.
     full_base: f64,
+    /// Whether attention looks both ways, and the model ends in hidden states.
+    encodes: bool,
 }
 
-impl Default for Family {
-    fn default() -> Self {
-        Self { period: 2, largest: 46, caps: [Some(50.0), Some(30.0)], post_norms: true, qk_norms: false, full_base: 10_000.0 }
-    }
+impl Family {
+    const GEMMA2: Self = Self {
+        period: 2,
+        largest: 46,
+        caps: [Some(50.0), Some(30.0)],
+        post_norms: true,
+        qk_norms: false,
+        full_base: 10_000.0,
+        encodes: false,
+    };
 }
 
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
@@ -78,7 +97,8 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let heads = Heads::read(s, c.width)?;
     let heads = Heads { softcap, scale: scale(s, &c, &heads, family)?, ..heads };
     let masks = periodic_masks(s, c.layers, family.period)?;
-    if s.bool_or("use_bidirectional_attention", "", false)? {
+    let masks = if family.encodes { both_ways(s, &masks)? } else { masks };
+    if !family.encodes && s.bool_or("use_bidirectional_attention", "", false)? {
         return Err(s.wrong("use_bidirectional_attention", "", "is true; only causal attention is known here"));
     }
     let full = s.rotary(heads.head, Rotary { base: family.full_base, ..Rotary::HALVES })?;
@@ -86,8 +106,9 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
     let inner = s.size("intermediate_size", "feed_forward_length")?;
     let act = s.activation("gelu_pytorch_tanh")?;
     let after = |g: &mut Graph<'_>, y, norm: &str| if family.post_norms { g.rms_norm(y, norm, c.eps) } else { y };
-    Ok(c.build(g, |g, layer, x| {
-        let rope = if masks[layer] == Mask::Causal { &full } else { &sliding };
+    let x = g.embed("token_embd", c.width, c.embed_scale);
+    let layer = |g: &mut Graph<'_>, layer: usize, x| {
+        let rope = if masks[layer].window().is_none() { &full } else { &sliding };
         let prepare = |g: &mut Graph<'_>, q, name: &str| {
             let q = if family.qk_norms { g.head_norm(q, &format!("{name}_norm"), heads.head, c.eps) } else { q };
             g.rope(q, heads.head, rope)
@@ -100,7 +121,18 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
             let y = g.gated_ffn(x, inner, act);
             after(g, y, "post_ffw_norm")
         })
-    }))
+    };
+    if !family.encodes {
+        return Ok(c.build_on(g, x, layer));
+    }
+    let x = g.layers(c.layers, x, layer);
+    Ok(encoder::end(&c, g, x))
+}
+
+/// The same masks where tokens see what follows too: of a window they see half before and half behind.
+fn both_ways(s: &Settings<'_>, masks: &[Mask]) -> Result<Vec<Mask>> {
+    encoder::causes(s)?;
+    Ok(masks.iter().map(|mask| mask.window().map_or(Mask::Full, |window| Mask::Near(window / 2))).collect())
 }
 
 /// The bounds on scores and logits.

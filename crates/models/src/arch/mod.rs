@@ -26,6 +26,7 @@ mod doge;
 mod dream;
 mod encoder;
 mod ernie4_5;
+mod eurobert;
 mod exaone;
 mod exaone4;
 mod falcon;
@@ -52,6 +53,7 @@ mod internlm2;
 mod jais;
 mod jamba;
 mod jetmoe;
+mod jina_bert;
 mod kda;
 mod kimi_linear;
 mod latent;
@@ -172,6 +174,7 @@ static ALL: &[&Arch] = &[
     &gemma2::GEMMA2,
     &gemma2::VAULTGEMMA,
     &gemma2::GEMMA3,
+    &gemma2::GEMMA_EMBEDDING,
     &gemma3n::GEMMA3N,
     &gemma4::GEMMA4,
     &ernie4_5::ERNIE4_5,
@@ -295,6 +298,12 @@ static ALL: &[&Arch] = &[
     &deberta::DEBERTA_V2,
     &modernbert::MODERNBERT,
     &nomic_bert::NOMIC_BERT,
+    &nomic_bert::NOMIC_BERT_MOE,
+    &nomic_bert::JINA_EMBEDDINGS_V3,
+    &jina_bert::JINA_BERT_V2,
+    &jina_bert::JINA_BERT_V2_CODE,
+    &eurobert::EUROBERT,
+    &eurobert::NEOBERT,
 ];
 
 /// All architectures.

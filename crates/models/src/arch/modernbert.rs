@@ -59,9 +59,7 @@ fn encoder(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read_layer_norm(s, "norm_eps")?;
     let masks = masks_of(s, c.layers, Mask::Full, Mask::Near(width_of_window(s)? / 2))?;
     let x = layers(s, g, &c, &masks)?;
-    let x = g.select(x);
-    let x = c.norm(g, x, c.output_norm);
-    Ok(g.hidden(x))
+    Ok(encoder::end(&c, g, x))
 }
 
 /// Tokens that a local layer sees, on both sides together.
