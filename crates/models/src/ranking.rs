@@ -1,5 +1,7 @@
 //! Heads of classification that score pairs of texts, such as a query and a document: what BERT's kin have on top of the first token's
-//! state, and Rank in llama.cpp.
+//! state, and Rank in llama.cpp; and models that are asked for a word.
+
+mod verdict;
 
 use crate::{
     Error, Result,
@@ -17,6 +19,8 @@ pub struct Ranking {
     pub pooling: Pooling,
     /// What the second text's tokens are given besides, where the model tells two kinds of tokens apart.
     pub second: Option<Arc<[f32]>>,
+    /// What both texts are written into, at `{query}` and `{document}`, where the model reads them as a prompt.
+    pub prompt: Option<String>,
 }
 
 /// The head of a family.
@@ -69,7 +73,9 @@ pub fn ranking(checkpoint: &Checkpoint) -> Result<Option<Ranking>> {
         true => (GGUF_HEADS, checkpoint.metadata.text("general.architecture")?.unwrap_or_default()),
         false => (HEADS, text("model_type").unwrap_or_default()),
     };
-    let Some(head) = heads.iter().find(|head| head.families.contains(&family)) else { return Ok(None) };
+    let Some(head) = heads.iter().find(|head| head.families.contains(&family)) else {
+        return verdict::ranking(checkpoint, family);
+    };
     let tensors = Tensors(checkpoint);
     let Some(last) = tensors.layer(head.last)?.filter(|last| last.outputs() == 1) else { return Ok(None) };
     let first = match tensors.layer(head.first.0)? {
@@ -89,7 +95,7 @@ pub fn ranking(checkpoint: &Checkpoint) -> Result<Option<Ranking>> {
         numbers[width..2 * width].iter().zip(&numbers[..width]).map(|(second, first)| second - first).collect()
     });
     let pooling = Pooling { pool, dense: first.into_iter().chain([last]).collect() };
-    Ok(Some(Ranking { pooling, second }))
+    Ok(Some(Ranking { pooling, second, prompt: None }))
 }
 
 fn fault(checkpoint: &Checkpoint, key: &str, what: String) -> Error {

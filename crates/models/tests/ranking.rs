@@ -12,7 +12,12 @@ use std::path::Path;
 
 /// Our score of the pair in a folder, and the one that is expected.
 fn scores(folder: &Path) -> Outcome<[f32; 2]> {
-    let checkpoint = Checkpoint::open(folder)?;
+    scores_of(folder, folder)
+}
+
+/// That of the model at `path`, and the one in `folder`.
+fn scores_of(path: &Path, folder: &Path) -> Outcome<[f32; 2]> {
+    let checkpoint = Checkpoint::open(path)?;
     let expected = Checkpoint::open(folder.join("expected.safetensors"))?;
     let numbers = |name: &str| expected.tensor(name).map(|t| t.to_f32()).unwrap_or_default();
     let ids: Vec<u32> = numbers("ids").iter().map(|id| *id as u32).collect();
@@ -52,6 +57,40 @@ tests! {
     mpnet: "mpnet",
     deberta_v2: "deberta-v2",
     modernbert: "modernbert",
+    qwen3: "qwen3",
+}
+
+/// The same of a copy that has the difference of the two words' rows as its head, and of llama.cpp's form, which has both rows.
+#[test]
+fn rows_of_yes_and_no() -> Outcome {
+    const WIDTH: usize = 16;
+    let source = data("rank/qwen3");
+    let rows = |matrix: &common::Raw| {
+        let matrix = matrix.values();
+        [9, 5].map(|id: usize| matrix[id * WIDTH..(id + 1) * WIDTH].to_vec())
+    };
+    let tied = changed(&source, |config, tensors| {
+        let [yes, no] = rows(&tensors["lm_head.weight"]);
+        let row: Vec<f32> = yes.iter().zip(no).map(|(yes, no)| yes - no).collect();
+        tensors.insert("score.weight".into(), common::Raw::new(&[1, WIDTH], &row));
+        tensors.remove("lm_head.weight");
+        config.insert("tie_word_embeddings".into(), true.into());
+    })?;
+    // Without the vocabulary, which GGUF has no name for.
+    let plain = changed(&source, |_, _| {})?;
+    let gguf = common::changed_gguf(plain.path(), |pairs, tensors| {
+        let [yes, no] = rows(&tensors["output.weight"]);
+        tensors.insert("cls.output.weight".into(), common::Raw::new(&[2, WIDTH], &[yes, no].concat()));
+        pairs.insert("qwen3.pooling_type".into(), onebit_formats::Meta::Unsigned(4));
+    })?;
+    let prompt = |path: &Path| -> Outcome<String> { Ok(ranking(&Checkpoint::open(path)?)?.and_then(|r| r.prompt).unwrap_or_default()) };
+    assert!(prompt(tied.path())?.contains("<Query>: {query}\n<Document>: {document}<|im_end|>"));
+    let mut found = vec![scores(tied.path())?];
+    found.push(scores_of(&gguf.path().join("model.gguf"), &source)?);
+    for [found, wanted] in found {
+        assert!((found - wanted).abs() < 2e-5, "{found} for {wanted}");
+    }
+    Ok(())
 }
 
 /// Kinds of tokens and the head's settings matter.

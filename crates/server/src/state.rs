@@ -35,6 +35,8 @@ pub struct Loaded {
 pub struct Ranks {
     /// What the second text's tokens are given besides, where the model tells two kinds of tokens apart.
     pub second: Option<Arc<[f32]>>,
+    /// What both texts are written into, at `{query}` and `{document}`, where the model reads them as a prompt.
+    pub prompt: Option<String>,
 }
 
 /// Facts about a model, for `/v1/models`.

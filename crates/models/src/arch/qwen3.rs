@@ -12,16 +12,19 @@ pub(crate) static QWEN3: Arch = Arch {
     hf: &["qwen3"],
     gguf: &["qwen3"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN],
-    ignored: &[],
+    ignored: RANKS,
     plan: |s, g| plan(s, g, Rotary::HALVES, None),
 };
+
+/// Heads that score pairs of texts, which are read with them.
+const RANKS: &[&str] = &["score.weight", "cls.*"];
 
 /// Of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631).
 pub(crate) static QWEN3_VL: Arch = Arch {
     hf: &["qwen3_vl", "qwen3_vl_text"],
     gguf: &["qwen3vl"],
     tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN],
-    ignored: &[],
+    ignored: RANKS,
     plan: |s, g| plan(s, g, seeing(s)?, None),
 };
 

@@ -216,7 +216,10 @@ impl Serve {
                 }
             };
             let ranks = match purpose {
-                Purpose::Ranking => Some(Ranks { second: open::ranking(&loaded.checkpoint).map_err(Failed)?.second }),
+                Purpose::Ranking => {
+                    let ranking = open::ranking(&loaded.checkpoint).map_err(Failed)?;
+                    Some(Ranks { second: ranking.second, prompt: ranking.prompt })
+                }
                 _ => None,
             };
             Ok(Loaded {

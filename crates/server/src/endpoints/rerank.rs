@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use onebit_engine::Text;
+use onebit_text::Encode;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -62,13 +63,32 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Asked, ApiError
     fields.pass_over(HARMLESS);
     fields.finish()?;
     let tokenizer = model.engine.tokenizer();
-    let pair = |document: &String| {
-        let (ids, start) = tokenizer.encode_pair(&query, document)?;
-        Some(Text::pair(ids, start, ranks.second.as_deref()))
+    let pair = |document: &String| match &ranks.prompt {
+        Some(prompt) => Some(Text::pair(
+            prompted(prompt, &query, document, |text, special| {
+                tokenizer.encode(text, Encode { add_special: false, parse_special: special })
+            })?,
+            0,
+            None,
+        )),
+        None => {
+            let (ids, start) = tokenizer.encode_pair(&query, document)?;
+            Some(Text::pair(ids, start, ranks.second.as_deref()))
+        }
     };
     let pairs: Option<Vec<Text>> = documents.iter().map(pair).collect();
     let pairs = pairs.ok_or_else(|| ApiError::unable("The model's vocabulary does not say how two texts are put together"))?;
     Ok(Asked { pairs, documents, top, return_documents })
+}
+
+/// The ids of a prompt with both texts in their places. Special tokens are read in the prompt only: in all lines before that of the query,
+/// and behind the document.
+fn prompted(prompt: &str, query: &str, document: &str, encode: impl Fn(&str, bool) -> Vec<u32>) -> Option<Vec<u32>> {
+    let (head, rest) = prompt.split_once("{query}")?;
+    let (between, end) = rest.split_once("{document}")?;
+    let (before, line) = head.split_at(head.rfind('\n').map_or(0, |at| at + 1));
+    let pair = [line, query, between, document].concat();
+    Some([encode(before, true), encode(&pair, false), encode(end, true)].concat())
 }
 
 /// Documents are strings, or objects with a `text`.
@@ -93,4 +113,24 @@ fn read(name: &str, listed: Value, limit: usize) -> Result<Vec<String>, ApiError
 
 fn no_ranking() -> ApiError {
     ApiError::unable("The model was not loaded to score documents: start the server with `--reranking` and a model that is made for it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Published of Qwen3-Reranker: prefix and suffix are encoded with their special tokens, the texts between them by themselves.
+    #[test]
+    fn a_prompt_around_two_texts() {
+        let prompt = "<s>user\nJudge.\n<Query>: {query}\n<Document>: {document}<e>\n";
+        let mut parts = std::cell::RefCell::new(vec![]);
+        let encode = |text: &str, special| {
+            parts.borrow_mut().push((text.to_string(), special));
+            vec![text.len() as u32]
+        };
+        assert_eq!(prompted(prompt, "why {document}?", "so<e>", encode), Some(vec![15, 44, 4]));
+        let wanted = [("<s>user\nJudge.\n", true), ("<Query>: why {document}?\n<Document>: so<e>", false), ("<e>\n", true)];
+        assert_eq!(parts.get_mut().iter().map(|(text, special)| (text.as_str(), *special)).collect::<Vec<_>>(), wanted);
+        assert_eq!(prompted("{document} {query}", "", "", |_, _| vec![]), None);
+    }
 }

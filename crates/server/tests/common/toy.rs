@@ -114,7 +114,7 @@ impl Toy {
             tower: self.sees.then(super::tower::tower),
             sampling: Sampling::default(),
             info: ModelInfo { architecture: "toy".into(), parameters: 7, identity: [self.identity; 32], ..ModelInfo::default() },
-            ranks: self.ranks.then(|| Ranks { second: Some(Arc::new([0.5, 0.0, 0.0])) }),
+            ranks: self.ranks.then(|| Ranks { second: Some(Arc::new([0.5, 0.0, 0.0])), prompt: None }),
         }
     }
 }
