@@ -156,7 +156,7 @@ def settings(s, name):
     arch = "qwen35" if s.delta else "qwen3moe" if s.experts else "qwen3"
     pairs = {"general.architecture": arch, "general.name": name, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2"}
     # Something to name tokens by, without which llama.cpp's server does not start: no text of use comes of it.
-    pairs |= {"tokenizer.ggml.tokens": [f"t{i}" for i in range(s.vocabulary)], "tokenizer.ggml.merges": ["t 0"]}
+    pairs |= {"tokenizer.ggml.tokens": ["t", "0", *(f"t{i}" for i in range(s.vocabulary - 2))], "tokenizer.ggml.merges": ["t 0"]}
     pairs |= {"tokenizer.ggml.token_type": [1] * s.vocabulary, "tokenizer.ggml.eos_token_id": 0, "tokenizer.ggml.bos_token_id": 0}
     own = {
         "vocab_size": s.vocabulary, "context_length": 32768, "embedding_length": s.width, "block_count": s.layers, "feed_forward_length": s.ffn,

@@ -246,6 +246,7 @@ impl<C: Cell> Attend<C> {
             heads: piece.heads,
         });
         let tile = Tile {
+            isa: self.isa,
             cache: &self.cache,
             pages: span.pages,
             head: piece.head / self.group(),

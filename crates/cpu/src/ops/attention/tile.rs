@@ -10,9 +10,12 @@ use super::{
     cell::Cell,
     ranges::{BLOCK, groups_of, ranges},
 };
-use crate::ops::{
-    math,
-    simd::{Kernel, LANES, Simd},
+use crate::{
+    isa::Isa,
+    ops::{
+        math,
+        simd::{Kernel, LANES, Simd, dispatch},
+    },
 };
 use onebit_plan::Mask;
 use std::ops::Range;
@@ -87,6 +90,7 @@ impl Scores {
 
 /// A tile over one cache.
 pub(super) struct Tile<'a, C> {
+    pub(super) isa: Isa,
     pub(super) cache: &'a Cache<C>,
     /// The sequence's pages.
     pub(super) pages: &'a [u32],
@@ -236,12 +240,13 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
     }
     // SAFETY: `q` and `room` hold the queries (asserted above), and each group of keys `key` rows of sixteen.
     unsafe {
-        let (a, c) = (tile.q.as_ptr(), tile.room.as_mut_ptr());
+        let (a, c) = ((tile.q.as_ptr(), shape.key), tile.room.as_mut_ptr());
+        let (b_stride, steps, add) = (LANES, shape.key, false);
         if count == BLOCK {
-            rows::<S, C, BLOCK>(s, queries, a, shape.key, keys, LANES, shape.key, c, KEYS, false);
+            Rows { queries, a, b: keys, b_stride, steps, c: (c, KEYS), add }.run(tile.isa);
         } else {
             for (i, keys) in keys[..count].iter().enumerate() {
-                rows::<S, C, 1>(s, queries, a, shape.key, [*keys], LANES, shape.key, c.add(i * LANES), KEYS, false);
+                Rows { queries, a, b: [*keys], b_stride, steps, c: (c.add(i * LANES), KEYS), add }.run(tile.isa);
             }
         }
     }
@@ -326,158 +331,142 @@ fn over_block<S: Simd, C: Cell>(s: S, tile: &mut Tile<'_, C>, groups: Range<usiz
         let mut at = 0;
         // SAFETY: `room` and `out` hold the queries (asserted above); the group has sixteen rows of `width` values.
         unsafe {
-            let (a, c) = (tile.room.as_ptr().add(i * LANES), partial.out.as_mut_ptr());
+            let (a, c) = ((tile.room.as_ptr().add(i * LANES), KEYS), partial.out.as_mut_ptr());
+            let (b_stride, add) = (width, true);
             while at + 4 * LANES <= width {
                 let b = [0, 1, 2, 3].map(|n| values.add(at + n * LANES));
-                rows::<S, C, 4>(s, queries, a, KEYS, b, width, steps, c.add(at), width, true);
+                Rows { queries, a, b, b_stride, steps, c: (c.add(at), width), add }.run(tile.isa);
                 at += 4 * LANES;
             }
             while at < width {
-                rows::<S, C, 1>(s, queries, a, KEYS, [values.add(at)], width, steps, c.add(at), width, true);
+                Rows { queries, a, b: [values.add(at)], b_stride, steps, c: (c.add(at), width), add }.run(tile.isa);
                 at += LANES;
             }
         }
     }
 }
 
-/// `c[q][16 n + lane] = sum_k a[q][k] b[n][k][lane]` for `queries` rows, added to what is there where `add`.
+/// `c[q][16 n + lane] = sum_k a[q][k] b[n][k][lane]` for some queries, added to what is there where `add`.
 ///
-/// # Safety
-/// `a` holds `queries` rows of `steps` numbers, `a_stride` apart; each `b` holds `steps` rows of sixteen cells, `b_stride` apart;
-/// `c` holds `queries` rows of `16 N` numbers, `c_stride` apart.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)] // three matrices are nine numbers
-unsafe fn rows<S: Simd, C: Cell, const N: usize>(
-    s: S,
+/// A kernel by itself, so that it is compiled once for each kind of cell and instruction set.
+#[derive(Clone, Copy)]
+struct Rows<C, const N: usize> {
     queries: usize,
-    a: *const f32,
-    a_stride: usize,
+    /// Rows of `steps` numbers, and how far they are apart.
+    a: (*const f32, usize),
+    /// Blocks of `steps` rows of sixteen cells.
     b: [*const C; N],
+    /// How far apart these rows are.
     b_stride: usize,
     steps: usize,
-    c: *mut f32,
-    c_stride: usize,
+    /// Rows of `16 N` numbers, and how far they are apart.
+    c: (*mut f32, usize),
     add: bool,
-) {
-    let mut q = 0;
-    // So many sums at a time as registers hold beside what they are made of. Few queries take rows of several blocks at once, as a
-    // single chain of multiply-adds would wait for itself.
-    // SAFETY: passed on, row by row.
-    unsafe {
-        let at = |q: usize| (a.add(q * a_stride), c.add(q * c_stride));
-        macro_rules! some {
-            ($queries:literal, $blocks:literal) => {{
-                let (a, c) = at(q);
-                blocks::<S, C, $queries, $blocks, N>(s, a, a_stride, b, b_stride, steps, c, c_stride, add);
-                q += $queries;
-            }};
-        }
-        if S::REGISTERS >= 32 {
-            while q + 16 <= queries {
-                some!(16, 1);
-            }
-            if q + 8 <= queries {
-                some!(8, 2);
-            }
-            if q + 4 <= queries {
-                some!(4, 4);
-            }
-            match queries - q {
-                3 => some!(3, 4),
-                2 => some!(2, 4),
-                1 => some!(1, 4),
-                _ => {}
-            }
-        } else {
-            while q + 6 <= queries {
-                some!(6, 1);
-            }
-            match queries - q {
-                5 => some!(5, 1),
-                4 => some!(4, 1),
-                3 => some!(3, 2),
-                2 => some!(2, 2),
-                1 => some!(1, 4),
-                _ => {}
-            }
-        }
-        debug_assert_eq!(q, queries);
-    }
 }
 
-/// [`rows`] for `Q` queries at once, `M` blocks at a time.
-///
-/// # Safety
-/// As for [`rows`].
-#[inline(always)]
-#[allow(clippy::too_many_arguments)] // as for `rows`
-unsafe fn blocks<S: Simd, C: Cell, const Q: usize, const M: usize, const N: usize>(
-    s: S,
-    a: *const f32,
-    a_stride: usize,
-    b: [*const C; N],
-    b_stride: usize,
-    steps: usize,
-    c: *mut f32,
-    c_stride: usize,
-    add: bool,
-) {
-    let (some, rest) = b.as_chunks::<M>();
-    // SAFETY: passed on, block by block.
-    unsafe {
-        for (i, b) in some.iter().enumerate() {
-            product::<S, C, Q, M>(s, a, a_stride, *b, b_stride, steps, c.add(i * M * LANES), c_stride, add);
+impl<C: Cell, const N: usize> Rows<C, N> {
+    /// Does the work.
+    ///
+    /// # Safety
+    /// All rows are there, and nobody else uses those of `c`.
+    unsafe fn run(self, isa: Isa) {
+        dispatch(isa, self);
+    }
+    /// The work of `Q` queries from `q` on, for `M` blocks at a time.
+    ///
+    /// # Safety
+    /// As for [`Rows::run`], and there are so many queries.
+    #[inline(always)]
+    unsafe fn queries<S: Simd, const Q: usize, const M: usize>(&self, s: S, q: &mut usize) {
+        let (some, rest) = self.b.as_chunks::<M>();
+        // SAFETY: passed on, block by block.
+        unsafe {
+            for (i, b) in some.iter().enumerate() {
+                self.product::<S, Q, M>(s, *q, *b, i * M);
+            }
+            for (i, b) in rest.iter().enumerate() {
+                self.product::<S, Q, 1>(s, *q, [*b], some.len() * M + i);
+            }
         }
-        for (i, b) in rest.iter().enumerate() {
-            let c = c.add((some.len() * M + i) * LANES);
-            product::<S, C, Q, 1>(s, a, a_stride, [*b], b_stride, steps, c, c_stride, add);
+        *q += Q;
+    }
+    /// The work of `Q` queries from `q` on, for the blocks `b`, which are `first` and those after it.
+    ///
+    /// # Safety
+    /// As for [`Rows::queries`].
+    #[inline(always)]
+    unsafe fn product<S: Simd, const Q: usize, const M: usize>(&self, s: S, q: usize, b: [*const C; M], first: usize) {
+        let (a, c) = (self.a.0.wrapping_add(q * self.a.1), self.c.0.wrapping_add(q * self.c.1 + first * LANES));
+        let mut sums = [[s.splat(0.0); M]; Q];
+        // SAFETY: all addresses are within what the caller promises.
+        unsafe {
+            if self.add {
+                for (q, sums) in sums.iter_mut().enumerate() {
+                    for (n, sum) in sums.iter_mut().enumerate() {
+                        *sum = s.load(&*c.add(q * self.c.1 + n * LANES).cast());
+                    }
+                }
+            }
+            for k in 0..self.steps {
+                let mut row = [s.splat(0.0); M];
+                for (row, b) in row.iter_mut().zip(b) {
+                    *row = C::load(s, &*b.add(k * self.b_stride).cast());
+                }
+                for (q, sums) in sums.iter_mut().enumerate() {
+                    let x = s.splat(*a.add(q * self.a.1 + k));
+                    for (sum, row) in sums.iter_mut().zip(row) {
+                        *sum = s.mul_add(x, row, *sum);
+                    }
+                }
+            }
+            for (q, sums) in sums.iter().enumerate() {
+                for (n, sum) in sums.iter().enumerate() {
+                    s.store(*sum, &mut *c.add(q * self.c.1 + n * LANES).cast());
+                }
+            }
         }
     }
 }
 
-/// [`rows`] for `Q` queries and `N` blocks at once.
-///
-/// # Safety
-/// As for [`rows`].
-#[inline(always)]
-#[allow(clippy::too_many_arguments)] // as for `rows`
-unsafe fn product<S: Simd, C: Cell, const Q: usize, const N: usize>(
-    s: S,
-    a: *const f32,
-    a_stride: usize,
-    b: [*const C; N],
-    b_stride: usize,
-    steps: usize,
-    c: *mut f32,
-    c_stride: usize,
-    add: bool,
-) {
-    let mut sums = [[s.splat(0.0); N]; Q];
-    // SAFETY: all addresses are within what the caller promises.
-    unsafe {
-        if add {
-            for (q, sums) in sums.iter_mut().enumerate() {
-                for (n, sum) in sums.iter_mut().enumerate() {
-                    *sum = s.load(&*c.add(q * c_stride + n * LANES).cast());
+impl<C: Cell, const N: usize> Kernel for Rows<C, N> {
+    type Out = ();
+    /// As many sums at a time as registers hold beside what they are made of. Few queries take rows of several blocks at once, as a
+    /// single chain of multiply-adds would wait for itself.
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let mut q = 0;
+        // SAFETY: the promise was made to `Rows::run`; the numbers of queries add up.
+        unsafe {
+            if S::REGISTERS >= 32 {
+                while q + 16 <= self.queries {
+                    self.queries::<S, 16, 1>(s, &mut q);
+                }
+                if q + 8 <= self.queries {
+                    self.queries::<S, 8, 2>(s, &mut q);
+                }
+                if q + 4 <= self.queries {
+                    self.queries::<S, 4, 4>(s, &mut q);
+                }
+                match self.queries - q {
+                    3 => self.queries::<S, 3, 4>(s, &mut q),
+                    2 => self.queries::<S, 2, 4>(s, &mut q),
+                    1 => self.queries::<S, 1, 4>(s, &mut q),
+                    _ => {}
+                }
+            } else {
+                while q + 6 <= self.queries {
+                    self.queries::<S, 6, 1>(s, &mut q);
+                }
+                match self.queries - q {
+                    5 => self.queries::<S, 5, 1>(s, &mut q),
+                    4 => self.queries::<S, 4, 1>(s, &mut q),
+                    3 => self.queries::<S, 3, 2>(s, &mut q),
+                    2 => self.queries::<S, 2, 2>(s, &mut q),
+                    1 => self.queries::<S, 1, 4>(s, &mut q),
+                    _ => {}
                 }
             }
         }
-        for k in 0..steps {
-            let mut row = [s.splat(0.0); N];
-            for (row, b) in row.iter_mut().zip(b) {
-                *row = C::load(s, &*b.add(k * b_stride).cast());
-            }
-            for (q, sums) in sums.iter_mut().enumerate() {
-                let x = s.splat(*a.add(q * a_stride + k));
-                for (sum, row) in sums.iter_mut().zip(row) {
-                    *sum = s.mul_add(x, row, *sum);
-                }
-            }
-        }
-        for (q, sums) in sums.iter().enumerate() {
-            for (n, sum) in sums.iter().enumerate() {
-                s.store(*sum, &mut *c.add(q * c_stride + n * LANES).cast());
-            }
-        }
+        debug_assert_eq!(q, self.queries);
     }
 }
