@@ -64,62 +64,10 @@ impl Device for Cpu {
         executable::memory(&self.host, model, limits)
     }
     fn load(&self, model: Model, limits: &Limits, progress: &mut dyn FnMut(Progress)) -> Result<Box<dyn Executable>, DeviceError> {
-        fits(limits, &self.memory(&model, limits), memory::available())?;
+        limits.check()?;
+        if let Some(available) = memory::available() {
+            self.memory(&model, limits).fits(available)?;
+        }
         Ok(Box::new(executable::load(&self.host, model, limits, progress)?))
-    }
-}
-
-/// Refuses limits that make no sense, and what does not fit into `available` bytes.
-fn fits(limits: &Limits, memory: &Memory, available: Option<usize>) -> Result<(), DeviceError> {
-    let Limits { batch, outputs, page, pages, slots, .. } = *limits;
-    if batch == 0
-        || page == 0
-        || batch > u32::MAX as usize
-        || outputs > batch
-        || page.checked_mul(pages).is_none_or(|n| n > u32::MAX as usize)
-    {
-        let what = format!("limits of {batch} tokens, {outputs} outputs and {pages} pages of {page} tokens, {slots} slots");
-        return Err(DeviceError::Unsupported(format!("{what} cannot be run")));
-    }
-    let Some(available) = available else { return Ok(()) };
-    let needed = [memory.weights, memory.kv, memory.slots, memory.scratch].into_iter().fold(0, usize::saturating_add);
-    if needed <= available {
-        return Ok(());
-    }
-    let rest = needed - memory.weights;
-    let (what, flag) = if memory.weights > available {
-        ("the model's weights and caches", "the model's size: a smaller one, or fewer bits per weight")
-    } else if memory.kv >= rest / 2 {
-        ("the model with its key/value cache", "--ctx-size")
-    } else if memory.slots >= rest / 2 {
-        ("the model with its sequences' states", "--parallel")
-    } else {
-        ("the model with its scratch memory", "the tokens of one step (--parallel, --chunk)")
-    };
-    Err(DeviceError::Memory { what: what.into(), needed, available, flag })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_fit_is_refused_with_the_flag_that_helps() {
-        let limits = Limits { batch: 8, outputs: 8, page: 16, pages: 4, slots: 1, kv: Default::default(), activations: Default::default() };
-        let memory = Memory { weights: 100, kv: 50, slots: 10, scratch: 5 };
-        assert!(fits(&limits, &memory, Some(165)).is_ok() && fits(&limits, &memory, None).is_ok());
-        let flag = |memory: Memory, available| match fits(&limits, &memory, Some(available)) {
-            Err(DeviceError::Memory { needed, available: a, flag, .. }) => {
-                assert_eq!((needed, a), (memory.total(), available));
-                flag
-            }
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(flag(memory, 164), "--ctx-size");
-        assert!(flag(memory, 99).starts_with("the model's size"));
-        assert_eq!(flag(Memory { kv: 1, slots: 90, ..memory }, 120), "--parallel");
-        assert_eq!(flag(Memory { kv: 1, scratch: 90, ..memory }, 120), "the tokens of one step (--parallel, --chunk)");
-        assert!(fits(&Limits { batch: 0, ..limits.clone() }, &memory, None).is_err());
-        assert!(fits(&Limits { pages: usize::MAX, ..limits }, &memory, None).is_err());
     }
 }

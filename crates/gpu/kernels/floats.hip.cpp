@@ -52,6 +52,24 @@ DEVICE void matvec(const T* weights, const float* x, const float* add, float* y,
         }
 }
 
+// For each choice of a token the product with its matrix, one of `matrices`: of the token's column, or with OWN of the choice's own. With
+// GIVEN the matrix is given the column times the choice's share. A wave has a row, group_y is a choice.
+constexpr u32 OWN = 4, GIVEN = 8;
+template <class T>
+DEVICE void experts(const T* weights, const float* x, const float* add, float* y, const u32* chosen, const float* shares, u32 rows, u32 width, u32 matrices, u32 choices, u32 flags) {
+    u32 row = group_x() * (THREADS / WAVE) + wave(), choice = group_y();
+    if (row >= rows) return;
+    u32 of = smaller(chosen[choice], matrices - 1) * rows + row;
+    const T* w = weights + (u64)of * width;
+    const float* from = x + (u64)(flags & OWN ? choice : choice / choices) * width;
+    float sum = 0;
+    for (u32 k = lane(); k < width; k += WAVE) sum = __builtin_fmaf(number(w[k]), from[k], sum);
+    sum = sum_over(sum);
+    if (flags & GIVEN) sum *= shares[choice];
+    if (flags & ADD_ROWS) sum += add[of];
+    if (lane() == 0) y[(u64)choice * rows + row] = sum;
+}
+
 #define MATVEC(NAME, T, N) \
     KERNEL(THREADS) void matvec_##NAME##_##N(const T* weights, const float* x, const float* add, float* y, u32 rows, u32 width, u32 columns, u32 flags) { \
         matvec<T, N>(weights, x, add, y, rows, width, columns, flags); \
@@ -61,6 +79,9 @@ DEVICE void matvec(const T* weights, const float* x, const float* add, float* y,
     MATVEC(NAME, T, 2) \
     MATVEC(NAME, T, 4) \
     MATVEC(NAME, T, 8) \
+    KERNEL(THREADS) void experts_##NAME(const T* weights, const float* x, const float* add, float* y, const u32* chosen, const float* shares, u32 rows, u32 width, u32 matrices, u32 choices, u32 flags) { \
+        experts<T>(weights, x, add, y, chosen, shares, rows, width, matrices, choices, flags); \
+    } \
     KERNEL(THREADS) void embed_##NAME(const T* weights, const u32* ids, float* y, u32 rows, u32 width) { \
         u64 from = (u64)smaller(ids[group_x()], rows - 1) * width, to = (u64)group_x() * width; \
         for (u32 i = thread(); i < width; i += THREADS) y[to + i] = number(weights[from + i]); \

@@ -239,4 +239,3 @@ DEVICE void scan(const float* x, const float* step, const float* b, const float*
 SCAN(scan, 0)
 SCAN(scan_16, 16)
 SCAN(scan_64, 64)
-SCAN(scan_128, 128)

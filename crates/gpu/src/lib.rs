@@ -4,9 +4,18 @@
 //! kernel; `pack` brings a matrix of any weight type into the planes that the products read; `form` says which planes a type has.
 //! The tests run every kernel in `rdna`, which executes the very objects that ship.
 
+mod compile;
+mod device;
+pub mod driver;
+mod executable;
 mod form;
 pub mod kernels;
 mod pack;
+pub mod predict;
+mod weights;
 
+pub use compile::{NARROW, Run, Shape, Work};
+pub use device::{DispatchInfo, Gpu};
+pub use executable::shape;
 pub use form::Form;
-pub use pack::{PackError, Packed, pack, packed_bytes};
+pub use pack::{PackError, Packed, Packer, pack, packed_bytes};

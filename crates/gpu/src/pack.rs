@@ -58,19 +58,64 @@ pub fn packed_bytes(ty: WeightType, rows: usize, columns: usize) -> Option<usize
 /// # Errors
 /// If the type has no planes, or the bytes are not those of such a matrix.
 pub fn pack(ty: WeightType, bytes: &[u8], rows: usize, columns: usize) -> Result<Packed, PackError> {
-    let (Some(form), Some(split)) = (Form::of(ty), ty.info().codes) else { return Err(PackError::Type(ty)) };
-    let wrong = || PackError::Size { ty, bytes: bytes.len(), rows, columns };
-    let row_bytes = ty.row_bytes(columns).filter(|n| n.checked_mul(rows) == Some(bytes.len())).ok_or_else(wrong)?;
-    let total = packed_bytes(ty, rows, columns).ok_or_else(wrong)?;
-    let [_, hi, head, _] = places(&form, rows, columns).ok_or_else(wrong)?;
-    let mut out = vec![0; total];
-    let (first, rest) = out.split_at_mut(hi);
-    let (second, third) = rest.split_at_mut(head - hi);
-    let mut planes = Planes { form, lo: first, hi: second, head: third };
-    for (row, stored) in bytes.chunks_exact(row_bytes.max(1)).enumerate() {
-        planes.row(ty, split, row * (columns / UNIT), stored);
+    let packer = Packer::new(ty, rows, columns)?;
+    if packer.row_bytes.checked_mul(rows) != Some(bytes.len()) {
+        return Err(PackError::Size { ty, bytes: bytes.len(), rows, columns });
     }
-    Ok(Packed { object: form.object, bytes: out })
+    let mut out = vec![0; packer.bytes()];
+    for (at, part) in packer.rows(0, bytes) {
+        out[at..at + part.len()].copy_from_slice(&part);
+    }
+    Ok(Packed { object: packer.form.object, bytes: out })
+}
+
+/// Packs a matrix a few rows at a time, so that there is no second copy of it on the host.
+#[derive(Clone, Copy)]
+pub struct Packer {
+    ty: WeightType,
+    form: Form,
+    split: Split,
+    row_bytes: usize,
+    /// Units and blocks of a row.
+    each: [usize; 2],
+    places: [usize; 4],
+}
+
+impl Packer {
+    /// For a matrix of so many rows and columns.
+    ///
+    /// # Errors
+    /// If the type has no planes, or its blocks do not divide the columns.
+    pub fn new(ty: WeightType, rows: usize, columns: usize) -> Result<Self, PackError> {
+        let (Some(form), Some(split)) = (Form::of(ty), ty.info().codes) else { return Err(PackError::Type(ty)) };
+        let wrong = || PackError::Size { ty, bytes: 0, rows, columns };
+        let row_bytes = ty.row_bytes(columns).ok_or_else(wrong)?;
+        packed_bytes(ty, rows, columns).ok_or_else(wrong)?;
+        let places = places(&form, rows, columns).ok_or_else(wrong)?;
+        Ok(Self { ty, form, split, row_bytes, each: [columns / UNIT, columns / form.block], places })
+    }
+
+    /// Bytes of all planes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.places[3]
+    }
+
+    /// Packs whole rows, whose first has the number `first`: for each plane where its bytes belong, and these.
+    #[must_use]
+    pub fn rows(&self, first: usize, rows: &[u8]) -> [(usize, Vec<u8>); 3] {
+        let ([lo, hi], head, [units, blocks]) = (self.form.planes, self.form.head_bytes, self.each);
+        let row = [units * lo, units * hi, blocks * head];
+        let count = rows.len() / self.row_bytes.max(1);
+        let mut parts = row.map(|bytes| vec![0; bytes * count]);
+        let [lo, hi, head] = &mut parts;
+        let mut planes = Planes { form: self.form, lo, hi, head };
+        for (i, stored) in rows.chunks_exact(self.row_bytes.max(1)).enumerate() {
+            planes.row(self.ty, self.split, i * units, stored);
+        }
+        let mut at = self.places.into_iter().zip(row).map(|(place, bytes)| place + first * bytes);
+        parts.map(|part| (at.next().unwrap_or_default(), part))
+    }
 }
 
 /// The planes of a matrix while they are written.

@@ -169,7 +169,7 @@ fn selective_scans() {
             let [x, step, b, c] = std::array::from_fn(|i| g.given(starts[i], widths[i]));
             g.selective_scan(x, step, (b, c), "a", "d", Scan { heads, groups, head, size, row_rates })
         });
-        let fits = [16, 64, 128].into_iter().find(|n| *n >= size);
+        let fits = [16, 64].into_iter().find(|n| *n >= size);
         for kernel in ["scan".to_string()].into_iter().chain(fits.map(|n| format!("scan_{n}"))) {
             for parts in cuts(tokens) {
                 let mut gpu = Gpu::checked();

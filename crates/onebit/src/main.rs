@@ -14,6 +14,7 @@ mod log;
 mod open;
 mod progress;
 mod prompt;
+mod several;
 mod sight;
 mod speed;
 mod terminal;

@@ -4,11 +4,13 @@ use crate::{
     Loudness, check,
     failure::Usage,
     progress,
+    several::Several,
     sight::{self, See},
 };
 use anyhow::Context;
 use onebit_engine::{Config, Engine, Pool, Pooling, Vocabulary};
 use onebit_formats::Checkpoint;
+use onebit_gpu::{Gpu, driver::SimOptions};
 use onebit_models::Ranking;
 use onebit_plan::{ActivationKind, Device, Executable, KvType, Limits, Model, Plan, Progress, Sight};
 use onebit_registry::{Cache, Reference, Settings};
@@ -35,7 +37,8 @@ const MASKED_ANSWER: usize = 512;
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// Where to run: `auto` or a name from `1bit devices`
+    /// Where to run: `auto` or a name from `1bit devices`; or `sim`, a gfx1151 in software, for development. Several, separated by
+    /// commas, are tried in this order
     #[arg(long, default_value = "auto", value_name = "NAME")]
     pub device: String,
     /// Threads [default: the physical cores that this process may use]
@@ -78,6 +81,9 @@ pub(crate) enum CacheType {
     F32,
 }
 
+/// The emulator's name.
+const SIM: &str = "sim";
+
 /// Below so many parameters, `auto` is int16.
 const SMALL: usize = 1_000_000_000;
 
@@ -95,6 +101,8 @@ impl DeviceArgs {
         let parameters: usize = plan.weights.iter().map(|w| w.shape.iter().product::<usize>()).sum();
         match self.activations {
             _ if self.exact => ActivationKind::F32,
+            // What the kernels of GPUs round to.
+            Activations::Auto if self.device.split(',').any(|name| name == SIM) => ActivationKind::Int8,
             Activations::Auto if parameters < SMALL => ActivationKind::Int16,
             Activations::Auto | Activations::Int8 => ActivationKind::Int8,
             Activations::Int16 => ActivationKind::Int16,
@@ -199,16 +207,29 @@ pub(crate) fn devices() -> Vec<DeviceInfo> {
     }]
 }
 
-/// The device that was asked for.
+/// The device that was asked for, or all that were, in turn.
 pub(crate) fn device(args: &DeviceArgs) -> anyhow::Result<Box<dyn Device>> {
-    Ok(Box::new(cpu(args)?))
+    let mut devices: Vec<Box<dyn Device>> = vec![];
+    for name in args.device.split(',') {
+        devices.push(match name {
+            SIM => Box::new(Gpu::sim(SimOptions { threads: args.threads.map_or(1, |t| t as usize), ..SimOptions::default() })),
+            name => Box::new(cpu(&DeviceArgs { device: name.into(), ..args.clone() })?),
+        });
+    }
+    match devices.pop() {
+        Some(only) if devices.is_empty() => Ok(only),
+        last => Ok(Box::new(Several(devices.into_iter().chain(last).collect()))),
+    }
 }
 
 /// [`device`], where only the processor can do what is needed.
 pub(crate) fn cpu(args: &DeviceArgs) -> anyhow::Result<onebit_cpu::Cpu> {
     match args.device.as_str() {
         "auto" | "cpu" => Ok(onebit_cpu::Cpu::new(args.threads.map(|t| t as usize))),
-        other => Err(Usage(format!("--device {other}: there is no such device; this machine has auto, cpu (see `1bit devices`)")).into()),
+        other => {
+            let known = "this machine has auto, cpu (see `1bit devices`), and sim for development";
+            Err(Usage(format!("--device {other}: there is no such device; {known}")).into())
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("models", &["plan", "formats", "quants", "text", "vision"]),
     ("reference", &["plan", "formats", "quants"]),
     ("cpu", &["plan", "formats", "quants"]),
-    ("gpu", &["plan", "quants"]),
+    ("gpu", &["plan", "quants", "rdna"]),
     ("grammar", &["text"]),
     ("engine", &["plan", "text", "grammar"]),
     ("server", &["engine", "text", "grammar", "vision"]),

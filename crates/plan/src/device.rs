@@ -65,10 +65,52 @@ pub struct Memory {
     pub scratch: usize,
 }
 
+impl Limits {
+    /// Refuses limits that make no sense.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] with the limits.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        let Self { batch, outputs, page, pages, slots, .. } = *self;
+        if batch == 0
+            || page == 0
+            || batch > u32::MAX as usize
+            || outputs > batch
+            || page.checked_mul(pages).is_none_or(|n| n > u32::MAX as usize)
+        {
+            let what = format!("limits of {batch} tokens, {outputs} outputs and {pages} pages of {page} tokens, {slots} slots");
+            return Err(DeviceError::Unsupported(format!("{what} cannot be run")));
+        }
+        Ok(())
+    }
+}
+
 impl Memory {
     /// All of it.
     pub fn total(&self) -> usize {
         self.weights + self.kv + self.slots + self.scratch
+    }
+
+    /// Refuses what does not fit into `available` bytes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] with the flag that helps most.
+    pub fn fits(&self, available: usize) -> Result<(), DeviceError> {
+        let needed = [self.weights, self.kv, self.slots, self.scratch].into_iter().fold(0, usize::saturating_add);
+        if needed <= available {
+            return Ok(());
+        }
+        let rest = needed - self.weights;
+        let (what, flag) = if self.weights > available {
+            ("the model's weights and caches", "the model's size: a smaller one, or fewer bits per weight")
+        } else if self.kv >= rest / 2 {
+            ("the model with its key/value cache", "--ctx-size")
+        } else if self.slots >= rest / 2 {
+            ("the model with its sequences' states", "--parallel")
+        } else {
+            ("the model with its scratch memory", "the tokens of one step (--parallel, --chunk)")
+        };
+        Err(DeviceError::Memory { what: what.into(), needed, available, flag })
     }
 }
 
@@ -229,12 +271,49 @@ pub enum DeviceError {
     /// The plan has an op or a weight that the device cannot run.
     #[error("{0}")]
     Unsupported(String),
+    /// The plan has ops that the device has no kernels for; another device may have them.
+    #[error("the device `{device}` cannot run `{plan}`: {}", refusals(ops))]
+    Refused {
+        /// The device.
+        device: String,
+        /// The plan's architecture.
+        plan: String,
+        /// All such ops.
+        ops: Vec<Refused>,
+    },
     /// The batch breaks a rule of [`Batch`] or exceeds the [`Limits`].
     #[error("{0}")]
     Batch(String),
     /// The device broke down.
     #[error("{0}")]
     Failed(String),
+}
+
+/// An op that a device has no kernel for, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// The op: `attention`.
+    pub op: &'static str,
+    /// Its layer.
+    pub layer: Option<usize>,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// The first few refusals that differ, and how many more there are.
+fn refusals(ops: &[Refused]) -> String {
+    const SHOWN: usize = 3;
+    let mut reasons: Vec<String> = vec![];
+    for Refused { op, reason, .. } in ops {
+        let reason = format!("`{op}`: {reason}");
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let more = reasons.len().saturating_sub(SHOWN);
+    reasons.truncate(SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", reasons.join("; "))
 }
 
 /// Something that runs plans.
@@ -350,5 +429,30 @@ impl Batch<'_> {
             }
         }
         self.inputs.check(self, limits, form)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_flag_that_helps() {
+        let limits = Limits { batch: 8, outputs: 8, page: 16, pages: 4, slots: 1, kv: Default::default(), activations: Default::default() };
+        let memory = Memory { weights: 100, kv: 50, slots: 10, scratch: 5 };
+        assert!(limits.check().is_ok() && memory.fits(165).is_ok());
+        let flag = |memory: Memory, available| match memory.fits(available) {
+            Err(DeviceError::Memory { needed, available: a, flag, .. }) => {
+                assert_eq!((needed, a), (memory.total(), available));
+                flag
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(flag(memory, 164), "--ctx-size");
+        assert!(flag(memory, 99).starts_with("the model's size"));
+        assert_eq!(flag(Memory { kv: 1, slots: 90, ..memory }, 120), "--parallel");
+        assert_eq!(flag(Memory { kv: 1, scratch: 90, ..memory }, 120), "the tokens of one step (--parallel, --chunk)");
+        assert!(Limits { batch: 0, ..limits.clone() }.check().is_err());
+        assert!(Limits { pages: usize::MAX, ..limits }.check().is_err());
     }
 }

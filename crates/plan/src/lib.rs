@@ -20,7 +20,8 @@ mod show;
 mod weight;
 
 pub use device::{
-    ActivationKind, Batch, BatchForm, Cached, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress, Span,
+    ActivationKind, Batch, BatchForm, Cached, Device, DeviceError, Executable, InputSums, Inputs, KvType, Limits, Memory, Progress,
+    Refused, Span,
 };
 pub use error::{Error, Result};
 pub use graph::{Graph, Resolve, Sight, Together};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::ops::Range;
 
 /// Which keys a query sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Mask {
     /// All up to its own position.
     Causal,

@@ -3,7 +3,7 @@ use crate::{Graph, Result, Value, WeightId};
 use serde::Serialize;
 
 /// What chooses the row of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Lookup {
     /// The token, in a table `[vocabulary, width]`.
     Token,

@@ -2,6 +2,7 @@
 
 mod measure;
 mod meters;
+mod predict;
 mod report;
 
 use crate::{
@@ -53,6 +54,9 @@ pub(crate) struct Bench {
     /// Write when each thread did which step of that repetition to a file that chrome://tracing and ui.perfetto.dev show
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Measure nothing: tell what a device of this architecture (gfx1151) would do, by a model of time; reads no weights
+    #[arg(long, value_name = "ARCHITECTURE", conflicts_with_all = ["profile", "trace"])]
+    predict: Option<String>,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -73,6 +77,9 @@ impl Bench {
             return Err(Usage("--profile has no place in the rows of --output csv; take md or json".into()).into());
         }
         let path = open::obtain(&self.model, loudness)?;
+        if let Some(architecture) = &self.predict {
+            return self.predict(architecture, &path, loudness);
+        }
         let cpu = open::cpu(&self.device)?;
         let spinner = progress::spinner(loudness, "what the machine can do");
         let roof = cpu.roof();
