@@ -5,6 +5,9 @@
     llama_cpp.py MODEL.gguf 1,2,3 4,5,6   the same of an answer's tokens to the source 4,5,6, where the model has an encoder
     llama_cpp.py MODEL.gguf --embed 1,2,3 prints the number of the model's pooling, and then its vector, or those of all positions, one a line
     llama_cpp.py MODEL.gguf --text TEXT   prints the ids of TEXT, with the tokens that belong around it
+    llama_cpp.py MODEL.gguf --see MMPROJ.gguf WIDTH HEIGHT PIXELS
+                                          prints what the tower in MMPROJ makes of a picture, three bytes a pixel in the file PIXELS: for each
+                                          piece of it the number of rows, and then those, one a line
 
 Structures are passed as large opaque blocks of which only the first, stable fields are touched, so that this does not depend on
 the release.
@@ -34,6 +37,12 @@ class Batch(ctypes.Structure):
         ("seq_id", POINTER(POINTER(c_int32))),
         ("logits", POINTER(c_int8)),
     ]
+
+
+class Text(ctypes.Structure):
+    """`mtmd_input_text`."""
+
+    _fields_ = [("text", c_char_p), ("add_special", c_bool), ("parse_special", c_bool)]
 
 
 class InitParams(ctypes.Structure):
@@ -66,6 +75,7 @@ def library():
         "llama_set_embeddings": (None, [c_void_p, c_bool]),
         "llama_pooling_type": (c_int, [c_void_p]),
         "llama_model_n_embd": (c_int32, [c_void_p]),
+        "llama_model_n_embd_inp": (c_int32, [c_void_p]),
         "llama_get_embeddings_ith": (POINTER(c_float), [c_void_p, c_int32]),
         "llama_get_embeddings_seq": (POINTER(c_float), [c_void_p, c_int32]),
         "llama_get_memory": (c_void_p, [c_void_p]),
@@ -74,6 +84,19 @@ def library():
         "llama_vocab_n_tokens": (c_int32, [c_void_p]),
         "llama_tokenize": (c_int32, [c_void_p, c_char_p, c_int32, c_void_p, c_int32, c_bool, c_bool]),
         "llama_log_set": (None, [c_void_p, c_void_p]),
+        "mtmd_log_set": (None, [c_void_p, c_void_p]),
+        "mtmd_default_marker": (c_char_p, []),
+        "mtmd_context_params_default": (Opaque, []),
+        "mtmd_init_from_file": (c_void_p, [c_char_p, c_void_p, Opaque]),
+        "mtmd_bitmap_init": (c_void_p, [c_int32, c_int32, c_char_p]),
+        "mtmd_input_chunks_init": (c_void_p, []),
+        "mtmd_tokenize": (c_int32, [c_void_p, c_void_p, POINTER(Text), POINTER(c_void_p), c_size_t]),
+        "mtmd_input_chunks_size": (c_size_t, [c_void_p]),
+        "mtmd_input_chunks_get": (c_void_p, [c_void_p, c_size_t]),
+        "mtmd_input_chunk_get_type": (c_int, [c_void_p]),
+        "mtmd_input_chunk_get_n_tokens": (c_size_t, [c_void_p]),
+        "mtmd_encode_chunk": (c_int32, [c_void_p, c_void_p]),
+        "mtmd_get_output_embd": (POINTER(c_float), [c_void_p]),
         "ggml_init": (c_void_p, [InitParams]),
         "ggml_free": (None, [c_void_p]),
         "ggml_new_tensor_2d": (c_void_p, [c_void_p, c_int, c_int64, c_int64]),
@@ -88,6 +111,7 @@ def library():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     lib.llama_log_set(QUIET, None)
+    lib.mtmd_log_set(QUIET, None)
     return lib
 
 
@@ -142,6 +166,33 @@ class Model:
             rows = [self.lib.llama_get_embeddings_ith(self.context, i) for i in range(len(ids))]
         return pooling, [row[:width] for row in rows]
 
+    def see(self, tower, width, height, pixels):
+        """For each piece that llama.cpp cuts a picture into, the rows that the tower in the file `tower` makes of it."""
+        params = self.lib.mtmd_context_params_default()
+        # Flash attention, by default -1, stands before a truth value and two limits of -1; 0 keeps it from rounding to f16.
+        words, unset = list(params.words), 0xFFFFFFFF
+        flash = next((i for i in range(4, 20) if words[i : i + 4] == [unset, 1, unset, unset]), None)
+        if flash is None:
+            sys.exit("llama.cpp's parameters for towers are not as expected")
+        params.words[flash] = 0
+        context = self.lib.mtmd_init_from_file(os.fsencode(tower), self.model, params)
+        if not context:
+            sys.exit(f"llama.cpp does not load {tower}")
+        chunks = self.lib.mtmd_input_chunks_init()
+        picture = (c_void_p * 1)(self.lib.mtmd_bitmap_init(width, height, pixels))
+        text = Text(self.lib.mtmd_default_marker(), False, True)
+        if self.lib.mtmd_tokenize(context, chunks, ctypes.byref(text), picture, 1):
+            sys.exit("llama.cpp does not cut the picture")
+        row = self.lib.llama_model_n_embd_inp(self.model)
+        for i in range(self.lib.mtmd_input_chunks_size(chunks)):
+            chunk = self.lib.mtmd_input_chunks_get(chunks, i)
+            if self.lib.mtmd_input_chunk_get_type(chunk) != 1:
+                continue
+            if self.lib.mtmd_encode_chunk(context, chunk):
+                sys.exit("llama.cpp does not encode the picture")
+            count, rows = self.lib.mtmd_input_chunk_get_n_tokens(chunk), self.lib.mtmd_get_output_embd(context)
+            yield [rows[j * row : (j + 1) * row] for j in range(count)]
+
     def decode(self, ids, embeddings=False, source=()):
         """Reads a new sequence, which answers to a source where there is one."""
         if self.context is None:
@@ -194,6 +245,12 @@ def main():
     model = Model(sys.argv[1], exact=True)
     if sys.argv[2] == "--text":
         print(*model.tokenize(sys.argv[3]))
+    elif sys.argv[2] == "--see":
+        with open(sys.argv[6], "rb") as file:
+            for rows in model.see(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), file.read()):
+                print(len(rows))
+                for row in rows:
+                    print(*row)
     elif sys.argv[2] == "--embed":
         pooling, rows = model.embeddings([int(i) for i in sys.argv[3].split(",")])
         print(pooling)

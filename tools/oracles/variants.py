@@ -11,7 +11,7 @@ import sys
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 SIZES = dict(
     vocab_size=48, hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -23,6 +23,9 @@ THREE_AND_ONE = ["sliding_attention"] * 3 + ["full_attention"]
 # By the folder's name: the model's type, and its settings.
 VARIANTS = {
     "afmoe_in_gguf": ("afmoe", dict(mup_enabled=True, layer_types=THREE_AND_ONE, sliding_window=6, num_dense_layers=1)),
+    "bailing_hybrid_in_gguf": ("bailing_hybrid", dict(
+        num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], kv_lora_rank=8, q_lora_rank=12,
+        qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, n_group=1, topk_group=1, first_k_dense_replace=1, num_key_value_heads=4)),
     "exaone4_in_gguf": ("exaone4", dict(num_hidden_layers=2, sliding_window=None, layer_types=["full_attention"] * 2)),
     "gemma4_moe": ("gemma4_text", dict(
         enable_moe_block=True, top_k_experts=2, layer_types=["sliding_attention", "full_attention"] * 2, sliding_window=6,
@@ -34,6 +37,12 @@ VARIANTS = {
     "llama4_text_in_gguf": ("llama4_text", dict(
         attention_chunk_size=8192, interleave_moe_layer_step=2, intermediate_size_mlp=24, intermediate_size=16, num_experts_per_tok=1,
         no_rope_layers=[1, 1, 1, 0])),
+    "mellum_in_gguf": ("mellum", dict(
+        num_hidden_layers=3, layer_types=["full_attention", "sliding_attention", "sliding_attention"], mlp_layer_types=["sparse"] * 3,
+        sliding_window=6, tie_word_embeddings=False)),
+    "minimax_in_gguf": ("minimax", dict(
+        num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], block_size=16, sliding_window=None,
+        full_attn_alpha_factor=1.5, linear_attn_alpha_factor=1.5, mlp_alpha_factor=1.5)),
     "mimo_v2_flash_in_gguf": ("mimo_v2_flash", dict(
         num_hidden_layers=3, head_dim=12, v_head_dim=8, layer_types=["full_attention", "sliding_attention", "sliding_attention"],
         sliding_window=6, num_key_value_heads=1)),
@@ -52,6 +61,10 @@ VARIANTS = {
 }  # fmt: skip
 
 
+# What follows from the settings, and is left out of the files.
+FOLLOW = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")
+
+
 def weights(model, seed):
     """Random ones, rounded to bfloat16: around one or zero where a norm's are, and small."""
     draw = torch.Generator().manual_seed(seed)
@@ -66,8 +79,8 @@ def weights(model, seed):
     for name, buffer in model.named_buffers():
         if name.endswith("layer_scalar"):
             buffer.copy_(1 + 0.1 * torch.randn(buffer.shape, generator=draw))
-    for tensor in model.state_dict().values():
-        if tensor.is_floating_point():
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not name.endswith(FOLLOW):
             tensor.copy_(tensor.bfloat16().float())
 
 
@@ -100,6 +113,8 @@ def make(name, out, seed=3, short=6, long=24, steps=12):
     }  # fmt: skip
     model.bfloat16().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    saved = load_file(folder / "model.safetensors")
+    save_file({key: value for key, value in saved.items() if not key.endswith(FOLLOW)}, folder / "model.safetensors", {"format": "pt"})
     save_file({key: value.contiguous() for key, value in expected.items()}, folder / "expected.safetensors")
     (folder / "meta.json").write_text(json.dumps({"transformers": transformers.__version__}) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())

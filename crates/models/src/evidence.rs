@@ -12,7 +12,7 @@ pub(crate) fn contradiction(model: &Model) -> Option<String> {
         match weight.edit {
             Edit::None => plain.see(&weight.to_f32(), 0.0),
             Edit::Add(a) => centred.see(&weight.to_f32(), a),
-            Edit::NegExp | Edit::Softplus | Edit::UnitRow => {}
+            Edit::NegExp | Edit::Exp | Edit::Softplus | Edit::UnitRow => {}
         }
     }
     if plain.negative * 5 > plain.all {

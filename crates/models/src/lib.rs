@@ -9,7 +9,8 @@
 //! - `rope`: the frequencies of rotary embeddings, with all ways to stretch them;
 //! - `arch::blocks`: what repeats between architectures, by the name it has in papers.
 //!
-//! [`convert`] writes the GGUF form of a Hugging Face directory, driven by the same tables and the same reads.
+//! [`convert`] writes the GGUF form of a Hugging Face directory, driven by the same tables and the same reads; [`convert_vision`] that of
+//! its vision tower.
 //!
 //! `docs/adding-an-architecture.md` is the recipe.
 
@@ -32,7 +33,7 @@ mod unread;
 pub mod vision;
 
 pub use arch::{Arch, architectures};
-pub use convert::{Converted, Options, convert};
+pub use convert::{Converted, Options, convert, convert_vision};
 pub use describe::describe;
 pub use error::{Error, Result};
 pub use explain::{Explanation, Group, How, Setting, Use, explain};

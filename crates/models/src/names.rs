@@ -10,9 +10,10 @@ use crate::{
     arch::{Arch, bitnet},
     settings::Settings,
 };
-use onebit_formats::{Checkpoint, Source, Tensor};
+use onebit_formats::{Checkpoint, Rows, Source, Tensor};
 use onebit_plan::{Edit, Model, Part, Resolve, Weight};
-use std::{collections::HashSet, ops::Range};
+use onebit_quants::F32;
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 /// Where the rows or columns of a tensor in a GGUF file come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +72,12 @@ pub(crate) struct Entry {
     /// The name in GGUF files, where it is not the plan's.
     renamed: Option<&'static str>,
     order: Option<fn(&Settings<'_>) -> Result<Order>>,
+    /// The numbers of a layer's table in this shape, which follow from the settings: checkpoints need not hold it, and GGUF files do not.
+    made: Option<Made>,
 }
+
+/// Makes the numbers of a table from the settings, the layer, and the table's shape.
+type Made = fn(&Settings<'_>, usize, &[usize]) -> Result<Vec<f32>>;
 
 /// A module's name in GGUF files and in Hugging Face directories.
 pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
@@ -89,6 +95,7 @@ pub(crate) const fn tensor(gguf: &'static str, hf: &'static str) -> Entry {
         whole: false,
         renamed: None,
         order: None,
+        made: None,
     }
 }
 
@@ -115,6 +122,11 @@ impl Entry {
     /// Hugging Face stores the logarithm of the negated weight.
     pub(crate) const fn neg_exp(mut self) -> Self {
         self.edit = Edit::NegExp;
+        self
+    }
+    /// Hugging Face stores the logarithm of the weight.
+    pub(crate) const fn exp(mut self) -> Self {
+        self.edit = Edit::Exp;
         self
     }
     /// Hugging Face stores the weight before a softplus.
@@ -207,10 +219,23 @@ impl Entry {
         }
         self
     }
+    /// It follows from the settings, so that checkpoints need not hold it, and GGUF files do not.
+    pub(crate) const fn made(mut self, made: Made) -> Self {
+        self.made = Some(made);
+        self
+    }
+    /// Whether it follows from the settings.
+    pub(crate) const fn is_made(&self) -> bool {
+        self.made.is_some()
+    }
     /// GGUF files store rows or columns in another order.
     pub(crate) const fn ordered(mut self, order: fn(&Settings<'_>) -> Result<Order>) -> Self {
         self.order = Some(order);
         self
+    }
+    /// Whether a Hugging Face directory has matrices with their inputs as rows.
+    pub(crate) const fn is_transposed(&self) -> bool {
+        self.transposed
     }
     /// The order that GGUF files have.
     pub(crate) fn order(&self, settings: &Settings<'_>) -> Result<Option<Order>> {
@@ -305,7 +330,7 @@ impl<'a> Names<'a> {
     }
 
     /// A plan's name as GGUF files write it.
-    fn gguf_name(&self, name: &str) -> String {
+    pub(crate) fn gguf_name(&self, name: &str) -> String {
         let within =
             |part: &str| name.split_once(part).map(|(layer, rest)| format!("v.{}.{}.{rest}", &part[1..part.len() - 1], &layer[4..]));
         match self.gguf_prefix {
@@ -382,6 +407,10 @@ impl<'a> Names<'a> {
             }
             (parts, _) => parts,
         };
+        let parts = match (parts, entry.made) {
+            (None, Some(made)) => Some(vec![self.made(made, name, layer, shape)?]),
+            (parts, _) => parts,
+        };
         let as_is = gguf || suffix == ".bias";
         let parts = match (parts, shape) {
             (Some(parts), [matrices @ .., _, _]) if entry.transposed && (!as_is || (gguf && !self.gguf_prefix.is_empty())) => {
@@ -390,6 +419,17 @@ impl<'a> Names<'a> {
             (parts, _) => parts,
         };
         Ok((parts, if as_is { Edit::None } else { entry.edit }))
+    }
+
+    /// A table that follows from the settings.
+    fn made(&self, made: Made, name: &str, layer: &str, shape: &[usize]) -> onebit_plan::Result<Part> {
+        let invalid = |error: Error| onebit_plan::Error::invalid(format!("`{name}` cannot be made: {error}"));
+        let settings = Settings::new(self.checkpoint, self.arch).map_err(invalid)?;
+        let values = made(&settings, layer.parse().unwrap_or(0), shape).map_err(invalid)?;
+        let beside = self.checkpoint.tensors.values().next().cloned();
+        let beside = beside.ok_or_else(|| onebit_plan::Error::Missing(name.into()))?;
+        let table = Table { values, columns: shape.last().copied().unwrap_or(1), beside: [beside] };
+        Ok(whole(&Tensor::made(name.into(), F32, shape.to_vec(), Arc::new(table))))
     }
 
     /// One tensor for each expert; none where there is not even the first.
@@ -460,7 +500,7 @@ impl<'a> Names<'a> {
             return false;
         }
         match self.checkpoint.source {
-            Source::Gguf => !tensor.starts_with("a.") && !tensor.starts_with("mm.a."),
+            Source::Gguf => !tensor.starts_with("a.") && !tensor.starts_with("mm.a.") && !matches_any(self.arch.ignored.iter(), tensor),
             Source::HuggingFace => {
                 let name = tensor.strip_prefix(self.prefix.1).unwrap_or(tensor);
                 let inside = tensor.starts_with(self.prefix.0) || modules().any(|m| name.split('.').next() == Some(m));
@@ -541,6 +581,28 @@ impl Resolve for Names<'_> {
         let mut weight = Weight::join(name, parts, shape.to_vec(), edit)?;
         weight.rounds_input |= self.checkpoint.source == Source::Gguf && bitnet::rounds_input(self.arch, name, weight.ty);
         Ok(Some(weight))
+    }
+}
+
+/// A table whose numbers follow from the settings.
+#[derive(Debug)]
+struct Table {
+    values: Vec<f32>,
+    columns: usize,
+    /// A tensor of the checkpoint that it belongs to.
+    beside: [Tensor; 1],
+}
+
+impl Rows for Table {
+    fn row(&self, row: usize, out: &mut [u8]) {
+        let values = self.values.iter().skip(row * self.columns);
+        out.chunks_exact_mut(size_of::<f32>()).zip(values).for_each(|(out, value)| out.copy_from_slice(&value.to_le_bytes()));
+    }
+    fn stored(&self) -> &[Tensor] {
+        &self.beside
+    }
+    fn scheme(&self) -> &str {
+        "made from the settings"
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Outcome, Raw, Tensors, llama_cpp_logits as logits, python};
+use common::{Outcome, Raw, Tensors, llama_cpp_logits as logits, python, unread};
 use onebit_formats::Checkpoint;
 use onebit_models::{Options, convert};
 use onebit_plan::{Batch, Device, Span};
@@ -24,17 +24,24 @@ const BAR: f64 = 8e-3;
 /// What a model reads: tokens, and the source that they answer to where there is an encoder.
 type Read<'a> = (&'a [u32], Option<&'a [u32]>);
 
+/// The largest difference at each position, in standard deviations.
+fn differences(found: &[f32], expected: &[f32], positions: usize, deviation: f64) -> Vec<f64> {
+    assert_eq!(found.len(), expected.len());
+    let vocabulary = found.len() / positions;
+    let off = |(a, b): (&[f32], &[f32])| a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs()) / deviation).fold(0.0, f64::max);
+    found.chunks(vocabulary).zip(expected.chunks(vocabulary)).map(off).collect()
+}
+
 /// llama.cpp, with attention in f32, computes `expected` for `ids` from the converted folder, and the most likely tokens are the same.
 fn witnessed(python: &str, family: &str, folder: &Path, (ids, source): Read<'_>, expected: &[f32], deviation: f64) -> Outcome {
     let temporary = tempfile::tempdir()?;
     let file = temporary.path().join("model.gguf");
-    convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    let made = convert(&Checkpoint::open(folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    assert_eq!(unread(&made), None, "{}", folder.display());
     let found = logits(python, &file, ids, source)?;
-    assert_eq!(found.len(), expected.len());
     let vocabulary = found.len() / ids.len();
     let rows = || found.chunks(vocabulary).zip(expected.chunks(vocabulary));
-    let off = |(a, b): (&[f32], &[f32])| a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs()) / deviation).fold(0.0, f64::max);
-    let differences: Vec<f64> = rows().map(off).collect();
+    let differences = differences(&found, expected, ids.len(), deviation);
     let worst = differences.iter().copied().fold(0.0, f64::max);
     eprintln!("{}: {worst:.1e}", folder.display());
     assert!(worst < BAR, "{} differs: {differences:?}", folder.display());
@@ -52,6 +59,17 @@ fn agrees(name: &str) -> Outcome {
     let (Some(python), Some(folder)) = (python(), check::folder(name)) else { return Ok(()) };
     let expected = Expected::open(&folder)?;
     let source = expected.sources.as_ref().map(|[long, _]| &long[..]);
+    let temporary = tempfile::tempdir()?;
+    let file = temporary.path().join("model.gguf");
+    let made = convert(&Checkpoint::open(&folder)?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    if let Some(why) = unread(&made) {
+        // It refuses the file, or computes something else.
+        let off = |found: Vec<f32>| differences(&found, &expected.long_logits, expected.long.len(), expected.deviation());
+        let runs = logits(&python, &file, &expected.long, source).is_ok_and(|found| off(found).into_iter().all(|off| off < BAR));
+        assert!(!runs, "{name}: llama.cpp runs it, but is said not to: {why}");
+        eprintln!("{name}: {why}");
+        return Ok(());
+    }
     witnessed(&python, name, &folder, (&expected.long, source), &expected.long_logits, expected.deviation())
 }
 
@@ -303,6 +321,51 @@ fn gemma3n_with_its_sizes() -> Outcome {
             *t = Raw::new(shape, &(0..count).map(|i| by * values[(i + i / values.len()) % values.len()]).collect::<Vec<_>>());
         }
     })
+}
+
+/// llama.cpp turns all layers of Mellum by the base of those that see the whole context.
+#[test]
+fn mellum_with_one_base() -> Outcome {
+    varied("mellum_in_gguf", |config, _| {
+        config["rope_parameters"]["sliding_attention"] = config["rope_parameters"]["full_attention"].clone();
+    })
+}
+
+/// llama.cpp computes of Phi-3.5-MoE's files what Mixtral is, of whose names the same tensors are made here: so they are where it looks for
+/// them, and as it wants them.
+#[test]
+fn phimoe_as_mixtral() -> Outcome {
+    let (Some(python), Some(source)) = (python(), check::folder("phimoe")) else { return Ok(()) };
+    // Published checkpoints have biases, without which llama.cpp does not load it.
+    let biased = |config: &mut Map<String, Value>, tensors: &mut Tensors| {
+        config.extend([("attention_bias".into(), true.into()), ("lm_head_bias".into(), true.into())]);
+        let projections = ["q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "lm_head.weight"];
+        let named: Vec<(String, usize)> = tensors
+            .iter()
+            .filter(|(name, _)| projections.iter().any(|p| name.ends_with(p)))
+            .map(|(name, t)| (name.clone(), t.shape[0]))
+            .collect();
+        for (name, rows) in named {
+            let values: Vec<f32> = (0..rows).map(|i| 0.1 * ((i * 7 % 13) as f32 - 6.0)).collect();
+            tensors.insert(name.replace(".weight", ".bias"), Raw::new(&[rows], &values));
+        }
+        tensors.iter_mut().filter(|(name, _)| name.ends_with("norm.bias")).for_each(|(_, t)| *t = t.scaled(0.0));
+    };
+    let phimoe = common::changed(&source, biased)?;
+    let mixtral = common::changed(&source, |config, tensors| {
+        biased(config, tensors);
+        config.insert("model_type".into(), "mixtral".into());
+        tensors.retain(|name, _| !name.ends_with("norm.bias"));
+    })?;
+    let expected = Expected::open(&source)?;
+    let ours = reference(mixtral.path(), &expected.long)?;
+    let file = phimoe.path().join("model.gguf");
+    let made = convert(&Checkpoint::open(phimoe.path())?, &file, &Options { ty: Some(F32) }, &mut |_| {})?;
+    assert!(unread(&made).is_some_and(|why| why.contains("takes LayerNorm for RMSNorm")), "{:?}", made.remarks);
+    let found = logits(&python, &file, &expected.long, None)?;
+    let worst = differences(&found, &ours, expected.long.len(), expected.deviation()).into_iter().fold(0.0, f64::max);
+    assert!(worst < BAR, "{worst}");
+    Ok(())
 }
 
 macro_rules! tests {

@@ -13,6 +13,8 @@ pub enum Edit {
     Add(f32),
     /// `-exp(x)`: the decay rates that state-space models store as `A_log`.
     NegExp,
+    /// `exp(x)`: such rates where a sigmoid is taken of what they multiply (Ling 3).
+    Exp,
     /// `ln(1 + exp(x))`: the decay rates of RG-LRU, which are stored without bounds.
     Softplus,
     /// `x / |x|` of each row: an output matrix whose rows all count alike (Baichuan 2's NormHead).
@@ -26,6 +28,7 @@ impl Edit {
             Self::None => {}
             Self::Add(a) => values.iter_mut().for_each(|v| *v += a),
             Self::NegExp => values.iter_mut().for_each(|v| *v = -v.exp()),
+            Self::Exp => values.iter_mut().for_each(|v| *v = v.exp()),
             Self::Softplus => values.iter_mut().for_each(|v| *v = Function::Softplus.apply(*v)),
             Self::UnitRow => {
                 let length = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt().max(1e-12);

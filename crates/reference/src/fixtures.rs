@@ -2,7 +2,7 @@
 //! device are then tested with it.
 
 /// Calls the macro `$each` with the names of all fixtures: `name: gguf,` where GGUF has a form of the model, which `convert` writes and
-/// llama.cpp reads; `name: gguf_alone,` where the llama.cpp that is asked does not read this fixture's; `name: hub_only,` where it has none, and `convert`
+/// llama.cpp reads (or, where `convert` says so, must not read); `name: gguf_alone,` where the llama.cpp that is asked does not read this fixture's; `name: hub_only,` where it has none, and `convert`
 /// must say so. `NAME_in_gguf` is a `NAME` whose settings GGUF files can say.
 #[macro_export]
 macro_rules! fixtures {
@@ -56,7 +56,7 @@ macro_rules! fixtures {
             hunyuan_v1_dense: gguf,
             hunyuan_v1_moe: gguf,
             nanochat: hub_only,
-            phimoe: hub_only,
+            phimoe: gguf,
             apertus: gguf,
             diffllama: hub_only,
             doge: hub_only,
@@ -71,7 +71,7 @@ macro_rules! fixtures {
             qwen3_moe: gguf,
             glm4_moe: gguf,
             solar_open: gguf,
-            sarvam_moe: hub_only,
+            sarvam_moe: gguf,
             dots1: gguf_alone,
             hy_v3: gguf,
             minimax_m2: gguf,
@@ -115,7 +115,7 @@ macro_rules! fixtures {
             minimax: hub_only,
             lfm2_moe: gguf,
             kimi_linear: gguf_alone,
-            bailing_hybrid: hub_only,
+            bailing_hybrid: gguf,
             exaone_moe: gguf,
             openelm: gguf,
             plamo: gguf,
@@ -131,9 +131,9 @@ macro_rules! fixtures {
             maincoder: gguf,
             granitemoeshared: gguf,
             flex_olmo: hub_only,
-            mellum: hub_only,
+            mellum: gguf,
             cohere2_moe: gguf_alone,
-            mistral4: hub_only,
+            mistral4: gguf,
             xverse: gguf,
             orion: gguf,
             pangu_embedded: gguf,
@@ -166,11 +166,14 @@ macro_rules! fixtures {
             umt5: gguf,
             mt5: gguf,
             afmoe_in_gguf: gguf,
+            bailing_hybrid_in_gguf: gguf,
             exaone4_in_gguf: gguf,
             gemma4_moe: gguf,
             gemma4_shared: gguf,
             llama4_text_in_gguf: gguf,
+            mellum_in_gguf: gguf,
             mimo_v2_flash_in_gguf: gguf,
+            minimax_in_gguf: gguf,
             ministral3_in_gguf: gguf,
             olmoe_in_gguf: gguf,
             qwen2_moe_in_gguf: gguf,

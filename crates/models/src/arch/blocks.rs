@@ -59,7 +59,7 @@ pub(super) fn pairs(s: &Settings<'_>) -> Result<Order> {
 }
 
 /// Which dimension of a head that pairs halves comes at `i` where `dims` are paired one by one.
-fn paired(i: usize, dims: usize) -> usize {
+pub(crate) fn paired(i: usize, dims: usize) -> usize {
     if i < dims { i / 2 + i % 2 * dims / 2 } else { i }
 }
 

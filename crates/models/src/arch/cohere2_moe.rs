@@ -5,9 +5,9 @@ use super::{
     Arch,
     blocks::*,
     mixture::{Implied, Mixture, SHARED_EXPERTS},
+    windows::flagged_masks,
 };
 use crate::{Result, rope::Rotary, settings::Settings};
-use onebit_formats::Meta;
 use onebit_plan::{Graph, Mask, Score, Value};
 
 pub(crate) static COHERE2_MOE: Arch = Arch {
@@ -34,27 +34,12 @@ fn leading_dense(mixture: &Mixture, layers: usize) -> usize {
 
 /// What each layer sees: all, at the end of each period, which the layers with experts count for themselves.
 fn masks(s: &Settings<'_>, layers: usize, dense: usize) -> Result<Vec<Mask>> {
-    const PATTERN: (&str, &str) = ("sliding_window_pattern", "attention.sliding_window_pattern");
-    let window = s.window()?.unwrap_or(4096);
-    let windowed = Mask::Window(window);
-    let masks: Vec<Mask> = match s.gguf_value(PATTERN.1) {
-        Some(Meta::Bools(list)) if list.len() >= layers => {
-            list.iter().take(layers).map(|w| if *w { windowed } else { Mask::Causal }).collect()
-        }
-        Some(_) => return Err(s.wrong("", PATTERN.1, "should have a kind for each layer")),
-        None => match listed_masks(s, layers, windowed)? {
-            Some(masks) => masks,
-            None => {
-                let periods = [s.size_or("prefix_dense_sliding_window_pattern", "", 1)?, s.size_or(PATTERN.0, "", 4)?];
-                let full =
-                    |i: usize| if i < dense { (i + 1).is_multiple_of(periods[0]) } else { (i - dense + 1).is_multiple_of(periods[1]) };
-                (0..layers).map(|i| if full(i) { Mask::Causal } else { windowed }).collect()
-            }
-        },
+    let periods = match s.is_gguf() {
+        true => [1, 1],
+        false => [s.size_or("prefix_dense_sliding_window_pattern", "", 1)?, s.size_or("sliding_window_pattern", "", 4)?],
     };
-    s.note("attention.sliding_window", Meta::Unsigned(window as u64));
-    s.note(PATTERN.1, Meta::Bools(masks.iter().map(|m| *m == windowed).collect()));
-    Ok(masks)
+    let full = |i: usize| if i < dense { (i + 1).is_multiple_of(periods[0]) } else { (i - dense + 1).is_multiple_of(periods[1]) };
+    flagged_masks(s, layers, Mask::Window(s.window()?.unwrap_or(4096)), |layer| !full(layer))
 }
 
 /// Factor on what mixture and shared experts make together.

@@ -65,7 +65,7 @@ pub(crate) static GLM_MOE_DSA: Arch =
 
 pub(crate) static MISTRAL4: Arch = Arch {
     hf: &["mistral4"],
-    gguf: &[],
+    gguf: &["mistral4"],
     plan: |s, g| plan(s, g, Some(&Implied { score: Score::Softmax, corrected: false, dense: 0, ..Implied::SIGMOID }), false),
     ..DEEPSEEK_V2
 };
@@ -91,7 +91,12 @@ fn dense(s: &Settings<'_>, c: &Decoder) -> Result<usize> {
 /// `mixture` is what the family's mixtures are, `normed` whether what they make is normalised.
 fn plan(s: &Settings<'_>, g: &mut Graph<'_>, mixture: Option<&Implied>, normed: bool) -> Result<Value> {
     let c = Decoder::read(s)?;
-    let latent = Latent::read(s, style(s)?, c.eps)?.growing(growth(s)?);
+    let growth = growth(s)?;
+    if let Some((_, every)) = growth {
+        // llama.cpp looks for it here, too, where queries are made of a latent.
+        s.note("attention.temperature_length", Meta::Unsigned(every as u64));
+    }
+    let latent = Latent::read(s, style(s)?, c.eps)?.growing(growth);
     let mixture = mixture.map(|implied| Mixture::read(s, c.layers, implied)).transpose()?;
     let inner = if mixture.is_some() { 0 } else { dense(s, &c)? };
     let act = s.activation("silu")?;

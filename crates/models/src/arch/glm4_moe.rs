@@ -37,7 +37,7 @@ pub(crate) static SOLAR_OPEN: Arch = Arch {
 
 pub(crate) static SARVAM_MOE: Arch = Arch {
     hf: &["sarvam_moe"],
-    gguf: &[],
+    gguf: &["bailingmoe2"],
     tensors: &[SARVAM, TRUNK, PRE_NORMS, FFN, EXPERTS, SHARED_EXPERTS],
     ignored: &[],
     plan: |s, g| {
@@ -177,6 +177,11 @@ pub(super) fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Resu
         true => [heads.head, heads.heads * heads.head].iter().any(|n| g.has("blk.0.attn_q_norm.weight", &[*n])),
         false => s.bool_or("use_qk_norm", "", family.qk_norm)?,
     };
+    // Of Ling 2 and Sarvam.
+    if s.gguf_name == "bailingmoe2" {
+        s.unread_by_llama_cpp(heads.heads * heads.head != c.width, "its heads together are not as wide as its stream");
+        s.unread_by_llama_cpp(!normed, "its queries and keys are not normalised");
+    }
     let first = s.optional_size("max_window_layers", "")?.unwrap_or(c.layers);
     let masks = masks(s, c.layers, s.optional_size("sliding_window", "")?, first)?;
     let mixture = Mixture::read(s, c.layers, &family.implied)?;

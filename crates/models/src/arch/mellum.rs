@@ -5,6 +5,7 @@ use super::{
     Arch,
     blocks::*,
     mixture::{Implied, Mixture},
+    windows::flagged_masks,
 };
 use crate::{
     Result,
@@ -14,7 +15,7 @@ use crate::{
 use onebit_plan::{Graph, Mask, Score, Value};
 
 pub(crate) static MELLUM: Arch =
-    Arch { hf: &["mellum"], gguf: &[], tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS], ignored: &["mtp.*"], plan };
+    Arch { hf: &["mellum"], gguf: &["mellum"], tensors: &[TRUNK, PRE_NORMS, ATTENTION, QK_NORMS, FFN, EXPERTS], ignored: &["mtp.*"], plan };
 
 /// How layers turn that see the whole context, and those with a window.
 const FULL: Rotary = Rotary { base: 500_000.0, ..Rotary::HALVES };
@@ -24,10 +25,13 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>) -> Result<Value> {
     let c = Decoder::read(s)?;
     let heads = Heads::read(s, c.width)?;
     let window = s.window()?.map_or(Mask::Causal, Mask::Window);
-    let masks = listed_masks(s, c.layers, window)?.unwrap_or_else(|| vec![Mask::Causal; c.layers]);
+    let masks = flagged_masks(s, c.layers, window, |_| false)?;
     let (full, sliding) = (s.rotary(heads.head, FULL)?, s.rotary(heads.head, SLIDING)?);
+    let windows = masks.iter().any(|mask| *mask != Mask::Causal);
+    s.unread_by_llama_cpp(windows && full != sliding, "its layers with a sliding window turn otherwise than those without");
     let implied = Implied { score: Score::Softmax, corrected: false, shared: 0, dense: 0, ..Implied::SIGMOID };
     let mixture = Mixture::read(s, c.layers, &implied)?;
+    s.unread_by_llama_cpp((0..c.layers).any(|layer| !mixture.is_sparse(layer)), "it has layers without experts");
     Ok(c.build(g, |g, layer, x| {
         let prepare = |g: &mut Graph<'_>, q, name: &str| {
             let q = g.head_norm(q, &format!("{name}_norm"), heads.head, c.eps);

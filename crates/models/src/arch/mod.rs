@@ -115,7 +115,7 @@ mod windows;
 mod zamba2;
 mod zaya;
 
-pub(crate) use blocks::Norm;
+pub(crate) use blocks::{Norm, paired};
 
 use crate::{Error, Result, names::Entry, settings::Settings};
 use onebit_formats::{Checkpoint, Source};

@@ -6,6 +6,7 @@ use crate::{
     rope::{Axes, Rotary, SECTIONS},
     settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Graph, Value};
 
 pub(crate) static QWEN3: Arch = Arch {
@@ -41,6 +42,9 @@ fn seeing(s: &Settings<'_>) -> Result<Rotary> {
     if !s.states_axes() {
         return Err(s.wrong("mrope_section", SECTIONS, "is missing"));
     }
+    // Features of the tower's layers that the first layers are given, too.
+    let features = s.json("vision_config.deepstack_visual_indexes").and_then(|v| v.as_array()).map_or(0, Vec::len);
+    s.note("n_deepstack_layers", Meta::Unsigned(features as u64));
     Ok(Rotary { base: 500_000.0, axes: Axes::Turns(&[24, 20, 20]), ..Rotary::HALVES })
 }
 

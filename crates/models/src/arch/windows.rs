@@ -30,6 +30,22 @@ pub(crate) fn periodic_masks(s: &Settings<'_>, layers: usize, period: usize) -> 
     Ok(masks)
 }
 
+/// What each of `layers` sees, where models of the architecture have windows in the layers that `usual` gives unless they say otherwise.
+/// GGUF files say it of each layer.
+pub(crate) fn flagged_masks(s: &Settings<'_>, layers: usize, windowed: Mask, usual: impl Fn(usize) -> bool) -> Result<Vec<Mask>> {
+    const PATTERN: &str = "attention.sliding_window_pattern";
+    let masks: Vec<Mask> = match (s.flags(PATTERN, layers)?, listed_masks(s, layers, windowed)?) {
+        (None, Some(masks)) => masks,
+        (Some(flags), _) => flags.into_iter().map(|window| if window { windowed } else { Mask::Causal }).collect(),
+        (None, None) => (0..layers).map(|layer| if usual(layer) { windowed } else { Mask::Causal }).collect(),
+    };
+    if let Mask::Window(window) = windowed {
+        s.note("attention.sliding_window", Meta::Unsigned(window as u64));
+        s.note(PATTERN, Meta::Bools(masks.iter().map(|mask| *mask == windowed).collect()));
+    }
+    Ok(masks)
+}
+
 /// The period, where the checkpoint states one.
 fn stated_period(s: &Settings<'_>) -> Result<Option<usize>> {
     const KEYS: (&str, &str) = ("sliding_window_pattern|_sliding_window_pattern", "attention.sliding_window_pattern");

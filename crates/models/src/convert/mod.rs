@@ -3,10 +3,13 @@
 //! Nothing here knows an architecture: the plan says which weights there are and what they are called, the architecture's
 //! table how they are stored, and the settings that were read while building noted what GGUF's metadata has to hold.
 
+mod mmproj;
 mod pre;
 mod tensors;
 mod unigram;
 mod vocabulary;
+
+pub use mmproj::convert_vision;
 
 use crate::{
     Error, Result,
@@ -41,20 +44,13 @@ pub struct Converted {
 /// Writes the model in the Hugging Face directory `checkpoint` to the GGUF file `out`, which appears when it is complete.
 ///
 /// The plan is built first, so a model that 1bit cannot run is refused before anything is written. Parts that do not
-/// take part in it (vision towers, layers that predict further tokens) are left out.
+/// take part in it (vision towers, layers that predict further tokens) are left out; see [`convert_vision`] for towers.
 ///
 /// # Errors
 /// As [`load`](crate::load()); when GGUF cannot say something that the model needs; when the tokenizer is of a kind that has no
 /// name in GGUF; when the file cannot be written.
 pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Converted> {
-    let refuse = |what: String| Error::Convert { path: checkpoint.path.clone(), what };
-    if checkpoint.source == Source::Gguf {
-        return Err(refuse("it is a GGUF file already".into()));
-    }
-    let encodes = |ty: WeightType| ty.info().encode.is_some() && ty.info().ggml_id.is_some();
-    if let Some(ty) = options.ty.filter(|ty| !encodes(*ty)) {
-        return Err(refuse(format!("1bit does not write the type {ty}")));
-    }
+    let refuse = writable(checkpoint, options)?;
     let built = build(checkpoint)?;
     let Some(architecture) = built.arch.gguf.first() else {
         return Err(refuse(format!("llama.cpp has no name for the architecture `{}`", built.model.plan.name)));
@@ -85,14 +81,44 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
             remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());
         }
     }
-    remarks.extend(built.settings.unread().iter().map(|what| format!("llama.cpp does not run the file as it is meant: {what}")));
+    remarks.extend(built.settings.unread().iter().map(|what| not_run(what)));
     let tensors = tensors::plan(&built, options.ty, &mut remarks)?;
+    write(writer, &tensors, architecture, remarks, progress)
+}
+
+/// What makes errors about the checkpoint, which can be written as a GGUF file, and in the type that is asked for.
+fn writable(checkpoint: &Checkpoint, options: &Options) -> Result<impl Fn(String) -> Error> {
+    let path = checkpoint.path.clone();
+    let refuse = move |what: String| Error::Convert { path: path.clone(), what };
+    if checkpoint.source == Source::Gguf {
+        return Err(refuse("it is a GGUF file already".into()));
+    }
+    let encodes = |ty: WeightType| ty.info().encode.is_some() && ty.info().ggml_id.is_some();
+    match options.ty.filter(|ty| !encodes(*ty)) {
+        Some(ty) => Err(refuse(format!("1bit does not write the type {ty}"))),
+        None => Ok(refuse),
+    }
+}
+
+/// That llama.cpp makes something else of the file, because of `what`.
+fn not_run(what: &str) -> String {
+    format!("llama.cpp does not run the file as it is meant: {what}")
+}
+
+/// Writes the tensors behind the metadata.
+fn write(
+    mut writer: Writer,
+    tensors: &[tensors::Stored<'_>],
+    architecture: &'static str,
+    remarks: Vec<String>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Converted> {
     tensors.iter().try_for_each(|t| writer.tensor(&t.name, t.ty, &t.shape))?;
     let bytes = writer.size();
     let mut data = writer.begin()?;
     let total: usize = tensors.iter().map(tensors::Stored::source_bytes).sum();
     let mut done = 0;
-    for tensor in &tensors {
+    for tensor in tensors {
         tensor.write(&mut data)?;
         done += tensor.source_bytes();
         progress(Progress { done, total });

@@ -56,6 +56,9 @@ pub(super) fn plan<'a>(built: &'a Built<'_>, wanted: Option<WeightType>, remarks
             continue;
         }
         let entry = built.names.entry(name).map(|(entry, ..)| entry);
+        if entry.is_some_and(|entry| entry.is_made()) {
+            continue;
+        }
         let order = entry.map(|e| e.order(&built.settings)).transpose()?.flatten();
         let mut shape = squeezed(&weight.shape);
         if entry.is_some_and(|e| e.flat) {
@@ -140,9 +143,16 @@ fn whole<'a>(built: &Built<'_>, name: &'a str, weight: &'a Weight) -> Result<(Co
 }
 
 /// The shape without dimensions of one.
-fn squeezed(shape: &[usize]) -> Vec<usize> {
+pub(super) fn squeezed(shape: &[usize]) -> Vec<usize> {
     let kept: Vec<usize> = shape.iter().copied().filter(|n| *n != 1).collect();
     if kept.is_empty() { vec![1] } else { kept }
+}
+
+impl<'a> Stored<'a> {
+    /// A weight of a plan, in another order where `order` says so.
+    pub(super) fn of(name: String, ty: WeightType, shape: Vec<usize>, weight: &'a Weight, order: Option<Order>) -> Self {
+        Self { name, ty, shape, values: Values::Weight(Cow::Borrowed(weight), order), factors: vec![] }
+    }
 }
 
 impl Stored<'_> {

@@ -11,6 +11,7 @@ use crate::{
     arch::{Arch, Norm},
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::{Sight, Together};
 use onebit_vision::{Crops, Filter, Fit, Processor, Square};
 
@@ -29,6 +30,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         true => s.settings.size_or("", "vision.projector.scale_factor", 4)?,
         false => grid / s.outer.size_or("mm_tokens_per_image", "", 256)?.isqrt().clamp(1, grid),
     };
+    s.settings.note("vision.projector.scale_factor", Meta::Unsigned(merge as u64));
     let out = match s.settings.is_gguf() {
         true => s.settings.size("", "vision.projection_dim")?,
         false => s.text.size("hidden_size", "")?,
@@ -43,6 +45,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
             from_ratio: s.pictures.number("pan_and_scan_min_ratio_to_activate")?.unwrap_or(1.2),
         }),
     };
+    s.pictures.note_unsaid(crops.is_some(), "that crops of pictures are shown too");
     let encoder = tiled.encoder(s, tiles.rows())?;
     let around = ["\n\n<start_of_image>", "<end_of_image>\n\n"].map(String::from);
     let [mark, token] = ["<start_of_image>", "<image_soft_token>"].map(String::from);

@@ -7,10 +7,11 @@ use crate::{
     arch::Arch,
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::{AttentionSpec, Binary, Function, Graph, Mask, Rope, RopeStyle, Sight, Together, Value};
 use onebit_vision::{Filter, Normalize, Pooled, Processor};
 
-pub(super) static GEMMA4: Arch = named(&["gemma4"], &[], &[TENSORS, CLIPS], &[]);
+pub(super) static GEMMA4: Arch = named(&["gemma4"], &["gemma4v"], &[TENSORS, CLIPS], &[]);
 
 const TENSORS: &[Entry] = &[
     tensor("patch_embd", "model.patch_embedder.input_proj"),
@@ -58,6 +59,9 @@ const CLIPS: &[Entry] = clips! {
 /// The matrices that have bounds, in this order.
 const CLIPPED: [&str; 7] = ["attn_q", "attn_k", "attn_v", "attn_out", "ffn_gate", "ffn_up", "ffn_down"];
 
+/// Heads of keys and values, which GGUF files state where they are fewer.
+const KV_HEADS: &str = "vision.attention.head_count_kv";
+
 /// What the settings say.
 struct Tower {
     width: usize,
@@ -75,46 +79,60 @@ struct Tower {
 
 pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     let t = &s.settings;
-    let width = t.size_or("hidden_size", "", 768)?;
-    let heads = t.size_or("num_attention_heads", "", 12)?;
-    let head = t.size_or("head_dim", "", 64)?;
+    let width = t.size_or("hidden_size", "vision.embedding_length", 768)?;
+    let heads = t.size_or("num_attention_heads", "vision.attention.head_count", 12)?;
+    let head = if t.is_gguf() { width / heads } else { t.size_or("head_dim", "", 64)? };
+    t.hf_only(head * heads != width, "its heads together are not as wide as its stream, as GGUF files of `gemma4v` mean");
     if !head.is_multiple_of(4) {
         return Err(t.wrong("head_dim", "", format!("is {head}; a multiple of 4 is needed")));
     }
-    let layers = t.size_or("num_hidden_layers", "", 16)?;
+    let layers = t.size_or("num_hidden_layers", "vision.block_count", 16)?;
     if layers > s.tensors() {
-        return Err(t.wrong("num_hidden_layers", "", format!("is {layers}, more than there are tensors")));
+        return Err(t.wrong("num_hidden_layers", "vision.block_count", format!("is {layers}, more than there are tensors")));
     }
     let kind = t.text_or("rope_parameters.rope_type", "", "axial")?;
     if !["axial", "default"].contains(&kind.as_str()) {
         return Err(t.wrong("rope_parameters.rope_type", "", format!("is `{kind}`; `axial` is supported")));
     }
-    let frequencies = Rope::frequencies(t.float_or("rope_parameters.rope_theta|rope_theta", "", 100.0)? as f32, head / 2);
+    let base = t.float_or("rope_parameters.rope_theta|rope_theta", "", 100.0)?;
+    t.hf_only(base != 100.0, "the base of its rotation is not 100, as GGUF files of `gemma4v` mean");
+    let frequencies = Rope::frequencies(base as f32, head / 2);
     let rope = |axis: u8| Rope { axes: vec![axis; frequencies.len()], ..Rope::new(RopeStyle::Halves, frequencies.clone()) };
-    let clipped = t.bool_or("use_clipped_linears", "", false)?;
+    let in_file = |name: &str, hf: &str| if t.is_gguf() { Ok(s.rows(name).is_some()) } else { t.bool_or(hf, "", false) };
+    let clipped = in_file("blk.0.attn_q.input_min", "use_clipped_linears")?;
+    let kv_heads = match t.is_gguf() {
+        true => t.size_or("", KV_HEADS, heads)?,
+        false => t.size_or("num_key_value_heads", "", heads)?,
+    };
+    if kv_heads != heads {
+        t.note(KV_HEADS, Meta::Unsigned(kv_heads as u64));
+    }
     let tower = Tower {
         width,
-        inner: t.size_or("intermediate_size", "", 3072)?,
+        inner: t.size_or("intermediate_size", "vision.feed_forward_length", 3072)?,
         heads,
-        kv_heads: t.size_or("num_key_value_heads", "", heads)?,
+        kv_heads,
         head,
-        eps: t.epsilon_or("rms_norm_eps", "", 1e-6)?,
+        eps: t.epsilon_or("rms_norm_eps", "vision.attention.layer_norm_epsilon", 1e-6)?,
+        // llama.cpp's converter does not say it.
         act: t.activation_of("hidden_activation", "gelu_pytorch_tanh")?,
         ropes: [rope(2), rope(1)],
         clips: (0..layers).map(|layer| clips(s, layer, clipped)).collect::<Result<_>>()?,
     };
+    t.unread_by_llama_cpp(tower.kv_heads != heads, "several of its heads share keys and values");
+    t.note_global("clip.use_gelu", Meta::Bool(true));
     let processor = processor(s, width)?;
     let pixels = 3 * processor.patch * processor.patch;
     let encoder = s.plan("encoder", width, processor.most_patches(), |g| {
         let x = g.given(0, pixels);
-        // The matrix has the colours of a pixel side by side.
-        let x = g.transpose(x, 3, pixels / 3);
+        // On the Hub the matrix has the colours of a pixel side by side.
+        let x = if t.is_gguf() { x } else { g.transpose(x, 3, pixels / 3) };
         let x = g.linear(x, "patch_embd", width);
         let positions = g.given(pixels, width);
         let x = g.add(x, positions);
         tower.build(g, x)
     })?;
-    let (unit, standard) = (processor.pool * processor.pool, t.bool_or("standardize", "", false)?);
+    let (unit, standard) = (processor.pool * processor.pool, in_file("std_bias", "standardize")?);
     let out = s.rows("mm.input_projection.weight").unwrap_or(0);
     let projector = s.plan("projector", out, processor.most_rows(), |g| {
         let all = g.given(0, unit * width);
@@ -154,19 +172,33 @@ fn clips(s: &Source<'_>, layer: usize, clipped: bool) -> Result<[[f32; 4]; 7]> {
 
 fn processor(s: &Source<'_>, width: usize) -> Result<Pooled> {
     let (t, pictures) = (&s.settings, &s.pictures);
-    let (patch, pool) = (s.side("patch_size", "", 16)?, t.size_or("pooling_kernel_size", "", 3)?);
+    const MOST: &str = "vision.image_max_pixels";
+    let patch = s.side("patch_size", "vision.patch_size", 16)?;
+    let pool = t.size_or("pooling_kernel_size", "vision.projector.scale_factor", 3)?;
     pictures.squares(&["patch_size"], patch)?;
     pictures.squares(&["pooling_kernel_size"], pool)?;
     if pictures.flag("do_normalize", false)? || !pictures.flag("do_rescale", true)? || !pictures.flag("do_resize", true)? {
         return Err(pictures.wrong("do_normalize", "should be false, and do_rescale and do_resize true: the tower does the rest itself"));
     }
-    let most = pictures.size("max_soft_tokens", 1 << 14)?.unwrap_or(280);
+    let block = (patch * pool).pow(2);
+    let most = match t.is_gguf() {
+        true => (t.size_or("", MOST, 280 * block)? / block).clamp(1, 1 << 14),
+        false => pictures.size("max_soft_tokens", 1 << 14)?.unwrap_or(280),
+    };
+    t.note(MOST, Meta::Unsigned((most * block) as u64));
+    // llama.cpp wants to know it, though pictures of any size are taken.
+    t.note("vision.image_size", Meta::Unsigned((most.isqrt() * pool * patch) as u64));
+    // The tower itself brings pixels around zero.
+    pictures.note_colours([0.0; 3], [1.0; 3]);
     // The tokens of an image see each other in windows; a window that cuts an image is not known here.
     let window = s.text.size_or("sliding_window", "", 512)?;
     if most > window {
         return Err(pictures.wrong("max_soft_tokens", format!("is {most}, more than the window of {window} tokens")));
     }
-    let side = t.size_to("position_embedding_size", "", 1 << 16)?;
+    let side = match t.is_gguf() {
+        true => s.rows("position_embd.weight").unwrap_or(0) / 2,
+        false => t.size_to("position_embedding_size", "", 1 << 16)?,
+    };
     let mut rows = s.needed("position_embd.weight", &[2 * side, width])?;
     let mut columns = rows.clone();
     // No side has more patches than all blocks in a line.
@@ -175,6 +207,7 @@ fn processor(s: &Source<'_>, width: usize) -> Result<Pooled> {
     rows.drain(..side * width);
     rows.truncate(kept);
     let scale = pictures.number("rescale_factor")?.unwrap_or(1.0 / 255.0);
+    pictures.note_unsaid(scale != 1.0 / 255.0, "by which factor pixels are multiplied");
     Ok(Pooled {
         patch,
         pool,

@@ -11,6 +11,7 @@ use crate::{
     arch::{Arch, Norm},
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::Sight;
 use onebit_vision::{Filter, Processor, Splits};
 
@@ -25,6 +26,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         true => s.settings.size_or("", "vision.projector.scale_factor", 2)?,
         false => s.outer.size_or("scale_factor", "", 2)?,
     };
+    s.settings.note("vision.projector.scale_factor", Meta::Unsigned(merge as u64));
     let tiles = tiled.tiles(s, merge, s.pictures.filter(Filter::Lanczos)?, s.pictures.normalize(AROUND_ZERO)?)?;
     let side = tiles.side;
     s.pictures.squares(&["max_image_size.longest_edge"], side)?;
@@ -32,7 +34,10 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         true => s.settings.size_or("", "vision.preproc_image_size", 4 * side)?,
         false => s.pictures.size("size.longest_edge", 1 << 14)?.unwrap_or(4 * side),
     };
-    let processor = Splits { tiles, longest, split: s.pictures.flag("do_image_splitting", true)? };
+    s.settings.note("vision.preproc_image_size", Meta::Unsigned(longest as u64));
+    let split = s.pictures.flag("do_image_splitting", true)?;
+    s.pictures.note_unsaid(!split, "that pictures are not shown in tiles");
+    let processor = Splits { tiles, longest, split };
     let out = s.rows("mm.model.fc.weight").unwrap_or(0);
     let encoder = tiled.encoder(s, processor.most_patches())?;
     let projector = s.plan("projector", out, processor.most_rows(), |g| {

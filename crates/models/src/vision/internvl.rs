@@ -11,6 +11,7 @@ use crate::{
     arch::{Arch, Norm},
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::Sight;
 use onebit_vision::{Filter, Grid, Processor};
 
@@ -34,7 +35,11 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         other => return Err(t.wrong("norm_type", "", format!("is `{other}`; layer_norm and rms_norm are known"))),
     };
     let mut tiled = Tiled::read(s, Usual::INTERN, norm)?;
+    // llama.cpp normalises queries and keys as it does the stream.
+    let normed = s.rows("blk.0.attn_q_norm.weight").is_some();
+    t.unread_by_llama_cpp(normed && norm == Norm::Layer, "its queries and keys have RMSNorm, but its stream LayerNorm");
     tiled.post_norm = !t.implied("use_mean_pooling", true)?;
+    t.hf_only(tiled.post_norm, "it has a norm behind its last layer, where GGUF files of its family have none");
     if tiled.post_norm && norm == Norm::Rms {
         return Err(t.wrong("use_mean_pooling", "", "is false, which is not supported with RMSNorm"));
     }
@@ -50,7 +55,9 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         true => t.size_or("", "vision.projector.scale_factor", 2)?,
         false => (1.0 / s.outer.float_or("downsample_ratio", "", 0.5)?.clamp(1.0 / 64.0, 1.0)) as usize,
     };
+    t.note("vision.projector.scale_factor", Meta::Unsigned(merge as u64));
     let tiles = tiled.tiles(s, merge, s.pictures.filter(Filter::Bicubic)?, s.pictures.normalize(CLIP)?)?;
+    t.unread_by_llama_cpp(tiles.class.is_some(), "it gives the class of its tower the position of a patch");
     s.pictures.squares(&["size"], tiles.side)?;
     const MOST: usize = 256;
     let count = |hf: &str, gguf: &str, usual: usize| match t.is_gguf() {
@@ -58,6 +65,9 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         false => Ok(s.pictures.size(hf, MOST)?.unwrap_or(usual)),
     };
     let counts = [count("min_patches", "vision.preproc_min_tiles", 1)?, count("max_patches", "vision.preproc_max_tiles", 12)?];
+    for (key, count) in ["vision.preproc_min_tiles", "vision.preproc_max_tiles"].into_iter().zip(counts) {
+        t.note(key, Meta::Unsigned(count as u64));
+    }
     let act = s.outer.activation_of("projector_hidden_act", "gelu")?;
     let (inner, out) = (s.rows("mm.model.mlp.1.weight").unwrap_or(0), s.rows("mm.model.mlp.3.weight").unwrap_or(0));
     let encoder = tiled.encoder(s, tiles.rows())?;

@@ -3,7 +3,7 @@
 
 use super::{
     Vision, named,
-    source::{CLIP, Source},
+    source::{CLIP, Source, layers_of},
     tiled::{self, Tiled, Usual},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     arch::{Arch, Norm},
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::Sight;
 use onebit_vision::{AnyResolution, Filter, Fit, Processor, Square, Tiles};
 use serde_json::Value;
@@ -26,8 +27,13 @@ pub(super) static LLAVA: Arch = named(
 const PROJECTOR: &[Entry] = &[
     tensor("mm.0", "multi_modal_projector.linear_1"),
     tensor("mm.2", "multi_modal_projector.linear_2"),
-    tensor("model.image_newline", "image_newline"),
+    tensor("image_newline", "image_newline"),
 ];
+
+/// How a picture's tiles are brought together, in GGUF files, and the one way that is known.
+const MERGE: (&str, &str) = ("vision.mm_patch_merge_type", "spatial_unpad");
+const GRIDS: &str = "vision.image_grid_pinpoints";
+const FEATURES: &str = "vision.feature_layer";
 
 pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     let usual = match s.settings.text_or("model_type", "", "clip_vision_model")?.as_str() {
@@ -45,6 +51,8 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     let layers = tiled.vit.windows.len();
     tiled.features = features(s, layers)?;
     let last = tiled.features.iter().copied().max().unwrap_or(layers);
+    s.settings.note("vision.block_count", Meta::Unsigned(last as u64));
+    s.settings.note(FEATURES, Meta::Integers(tiled.features.iter().map(|n| *n as i64).collect()));
     // Of SigLIP the last of all is behind its norm.
     if last == layers && usual.act == Usual::SIGLIP.act {
         return Err(s.outer.wrong("vision_feature_layer", "", "names SigLIP's last layer; one before it is supported"));
@@ -54,16 +62,25 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     let mut tiles = tiled.tiles(s, 1, s.pictures.filter(Filter::Bicubic)?, s.pictures.normalize(CLIP)?)?;
     tiles.keeps_class = match s.outer.text_or("vision_feature_select_strategy", "", "default")?.as_str() {
         "full" => true,
-        "default" if tiles.class.is_some() => false,
+        // GGUF files do not say it: what has no class keeps all.
+        "default" if tiles.class.is_some() || s.settings.is_gguf() => false,
         "default" => {
             return Err(s.outer.wrong("vision_feature_select_strategy", "", "is `default`, which leaves a patch out without a class"));
         }
         other => return Err(s.outer.wrong("vision_feature_select_strategy", "", format!("is `{other}`; default and full are known"))),
     };
+    s.settings.unread_by_llama_cpp(tiles.class.is_some(), "it takes the class of CLIP's tower for a patch, and a patch for the class");
+    s.outer.hf_only(tiles.keeps_class && tiles.class.is_some(), "it keeps the class among the patches, where GGUF files leave it out");
     let act = s.outer.activation_of("projector_hidden_act", "gelu")?;
     let (inner, out) = (s.rows("mm.0.weight").unwrap_or(0), s.rows("mm.2.weight").unwrap_or(0));
-    let next = s.settings.checkpoint.config.get("model_type").is_some_and(|name| name == "llava_next");
-    let newline = if next { Some(s.needed("model.image_newline", &[out])?) } else { None };
+    let next = match s.settings.is_gguf() {
+        true => s.settings.text_or("", MERGE.0, "flat")? == MERGE.1,
+        false => s.outer.text_or("model_type", "", "llava")? == "llava_next",
+    };
+    if next {
+        s.settings.note(MERGE.0, Meta::Text(MERGE.1.into()));
+    }
+    let newline = if next { Some(s.needed("image_newline", &[out])?) } else { None };
     let encoder = tiled.encoder(s, tiles.rows())?;
     let processor: Box<dyn Processor> = if next { Box::new(any_resolution(s, tiles)?) } else { Box::new(square(s, tiles)?) };
     let projector = s.plan("projector", out, processor.most_rows(), |g| {
@@ -83,6 +100,16 @@ fn features(s: &Source<'_>, layers: usize) -> Result<Vec<usize>> {
         let from_start = if index < 0 { index + layers as i64 + 1 } else { index };
         usize::try_from(from_start).ok().filter(|n| *n <= layers).ok_or_else(|| wrong(format!("names layer {index} of {layers}")))
     };
+    if s.settings.is_gguf() {
+        // Files that do not say it were made without the layers behind. llama.cpp leaves out one more, which their maker did not mean.
+        return match s.settings.gguf_value(FEATURES) {
+            None => Ok(vec![layers]),
+            value => {
+                let listed = layers_of(value).filter(|list| !list.is_empty() && list.iter().all(|layer| *layer <= layers));
+                listed.ok_or_else(|| s.settings.wrong("", FEATURES, format!("should be a list of layers up to {layers}")))
+            }
+        };
+    }
     match s.outer.json("vision_feature_layer") {
         None => one(&(-2).into()).map(|layer| vec![layer]),
         Some(Value::Array(list)) if !list.is_empty() => list.iter().map(one).collect(),
@@ -94,6 +121,7 @@ const TOKEN: &str = "<image>";
 
 fn square(s: &Source<'_>, tiles: Tiles) -> Result<Square> {
     let (pictures, side) = (&s.pictures, tiles.side);
+    pictures.note_unsaid(true, "how pictures become squares: they are stretched");
     let fit = if pictures.is_of("Llava") && pictures.flag("do_pad", false)? {
         let mean = tiles.normalize.mean();
         Fit::Pad(mean.map(|mean| (mean * 255.0) as u8))
@@ -125,11 +153,15 @@ fn any_resolution(s: &Source<'_>, tiles: Tiles) -> Result<AnyResolution> {
         let part = |value: &Value| value.as_u64().map(|n| n as usize).filter(|n| *n > 0 && n.is_multiple_of(side) && n / side <= 16);
         Some([part(height)?, part(width)?])
     };
-    let sizes = match stated.and_then(Value::as_array) {
+    let listed = layers_of(s.settings.gguf_value(GRIDS));
+    let in_file: Option<Value> = listed.map(|list| list.chunks_exact(2).map(|size| Value::from(size.to_vec())).collect());
+    let sizes = match in_file.as_ref().or(stated).and_then(Value::as_array) {
         Some(list) if !list.is_empty() => list.iter().map(size).collect::<Option<Vec<_>>>(),
         _ => None,
     };
     let needed =
         || pictures.wrong("image_grid_pinpoints", format!("should be a list of heights and widths, multiples of {side} up to 16 times it"));
-    Ok(AnyResolution { tiles, sizes: sizes.ok_or_else(needed)?, token: TOKEN.into() })
+    let sizes = sizes.ok_or_else(needed)?;
+    s.settings.note(GRIDS, Meta::Integers(sizes.iter().flatten().map(|n| *n as i64).collect()));
+    Ok(AnyResolution { tiles, sizes, token: TOKEN.into() })
 }

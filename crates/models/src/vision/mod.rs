@@ -14,7 +14,7 @@ mod internvl;
 mod llava;
 mod pixtral;
 mod qwen;
-mod source;
+pub(crate) mod source;
 mod tiled;
 mod vit;
 
@@ -44,18 +44,26 @@ struct Family {
     /// Its names, by which checkpoints call it, and those of its tensors. The plan is not used.
     arch: &'static Arch,
     load: fn(&Source<'_>) -> Result<Vision>,
+    /// Whether GGUF files have queries, keys and values apart where directories have them in one matrix.
+    apart: bool,
+}
+
+/// A tower with what it was read from.
+pub(crate) struct Found<'a> {
+    pub(crate) vision: Vision,
+    pub(crate) source: Source<'a>,
 }
 
 static FAMILIES: &[Family] = &[
-    Family { arch: &qwen::QWEN2, load: qwen::qwen2 },
-    Family { arch: &qwen::QWEN2_5, load: qwen::qwen2_5 },
-    Family { arch: &qwen::QWEN3, load: qwen::qwen3 },
-    Family { arch: &llava::LLAVA, load: llava::load },
-    Family { arch: &pixtral::PIXTRAL, load: pixtral::load },
-    Family { arch: &gemma3::GEMMA3, load: gemma3::load },
-    Family { arch: &gemma4::GEMMA4, load: gemma4::load },
-    Family { arch: &idefics3::IDEFICS3, load: idefics3::load },
-    Family { arch: &internvl::INTERNVL, load: internvl::load },
+    Family { arch: &qwen::QWEN2, load: qwen::qwen2, apart: true },
+    Family { arch: &qwen::QWEN2_5, load: qwen::qwen2_5, apart: true },
+    Family { arch: &qwen::QWEN3, load: qwen::qwen3, apart: false },
+    Family { arch: &llava::LLAVA, load: llava::load, apart: false },
+    Family { arch: &pixtral::PIXTRAL, load: pixtral::load, apart: false },
+    Family { arch: &gemma3::GEMMA3, load: gemma3::load, apart: false },
+    Family { arch: &gemma4::GEMMA4, load: gemma4::load, apart: false },
+    Family { arch: &idefics3::IDEFICS3, load: idefics3::load, apart: false },
+    Family { arch: &internvl::INTERNVL, load: internvl::load, apart: false },
 ];
 
 /// The names of a family; its plans are built by its loader.
@@ -74,6 +82,11 @@ const fn named(
 /// # Errors
 /// When the tower is of a kind that is not known, or a setting or tensor of it is missing or wrong.
 pub fn load(checkpoint: &Checkpoint, beside: Option<&Checkpoint>) -> Result<Option<Vision>> {
+    find(checkpoint, beside).map(|found| found.map(|found| found.vision))
+}
+
+/// [`load`], with what it was read from.
+pub(crate) fn find<'a>(checkpoint: &'a Checkpoint, beside: Option<&'a Checkpoint>) -> Result<Option<Found<'a>>> {
     let (of, name) = match beside {
         Some(file) => (file, projector(file)?),
         None => match own(checkpoint) {
@@ -92,10 +105,10 @@ pub fn load(checkpoint: &Checkpoint, beside: Option<&Checkpoint>) -> Result<Opti
         let why = format!("it is no vision tower of those that are known: {}", known.join(", "));
         return Err(Error::Unknown { path: of.path.clone(), name: name.into(), why, closest: String::new() });
     };
-    let source = Source::new(checkpoint, of, family.arch)?;
+    let source = Source::new(checkpoint, of, family.arch, family.apart)?;
     let vision = (family.load)(&source)?;
     source.all_explained(&[&vision.encoder, &vision.projector])?;
-    Ok(Some(vision))
+    Ok(Some(Found { vision, source }))
 }
 
 /// The name of a checkpoint's own tower.

@@ -8,9 +8,11 @@ use super::{
 };
 use crate::{
     Result,
-    arch::{Arch, Norm},
-    names::{Entry, tensor},
+    arch::{Arch, Norm, paired},
+    names::{Entry, Order, tensor},
+    settings::Settings,
 };
+use onebit_formats::Meta;
 use onebit_plan::{Rope, RopeStyle, Sight};
 use onebit_vision::{Filter, Pixtral, Processor};
 
@@ -22,8 +24,8 @@ const TENSORS: &[Entry] = &[
     tensor("blk.{}.ln1", "model.transformer.layers.{}.attention_norm"),
     tensor("blk.{}.ln2", "model.transformer.layers.{}.ffn_norm"),
     tensor("blk.{}.attn_qkv", ""),
-    tensor("blk.{}.attn_q", "model.transformer.layers.{}.attention.q_proj"),
-    tensor("blk.{}.attn_k", "model.transformer.layers.{}.attention.k_proj"),
+    tensor("blk.{}.attn_q", "model.transformer.layers.{}.attention.q_proj").ordered(pairs),
+    tensor("blk.{}.attn_k", "model.transformer.layers.{}.attention.k_proj").ordered(pairs),
     tensor("blk.{}.attn_v", "model.transformer.layers.{}.attention.v_proj"),
     tensor("blk.{}.attn_out", "model.transformer.layers.{}.attention.o_proj"),
     tensor("blk.{}.attn_q_norm", ""),
@@ -39,12 +41,20 @@ const TENSORS: &[Entry] = &[
     tensor("mm.2", "multi_modal_projector.linear_2"),
 ];
 
+/// What turns together side by side.
+fn pairs(t: &Settings<'_>) -> Result<Order> {
+    let (width, heads) = (t.size_or("hidden_size", "", 1024)?, t.size_or(HEADS.0, "", 16)?);
+    let head = width / heads;
+    Ok(Order::Runs((0..head).map(|i| paired(i, head)).collect()))
+}
+
+const HEADS: (&str, &str) = ("num_attention_heads", "vision.attention.head_count");
+
 /// As transformers and llama.cpp have it, whatever the settings say.
 const EPSILON: f32 = 1e-5;
 
 pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     let t = &s.settings;
-    const HEADS: (&str, &str) = ("num_attention_heads", "vision.attention.head_count");
     let width = t.size_or("hidden_size", "vision.embedding_length", 1024)?;
     let heads = t.size_or(HEADS.0, HEADS.1, 16)?;
     if !width.is_multiple_of(heads * 4) {
@@ -61,6 +71,9 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     if s.outer.json("vision_feature_layer").is_some_and(|layer| layer.as_i64() != Some(-1)) {
         return Err(s.outer.wrong("vision_feature_layer", "", "should be -1, the last layer"));
     }
+    let base = t.float_or("rope_parameters.rope_theta|rope_theta", "", 10_000.0)?;
+    t.hf_only(base != 10_000.0, "the base of its rotation is not 10000, as GGUF files mean");
+    t.note("vision.attention.layer_norm_epsilon", Meta::Float(f64::from(EPSILON)));
     let vit = Vit {
         width,
         heads,
@@ -69,7 +82,7 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         eps: EPSILON,
         act: s.activation("hidden_act", "gelu")?,
         gated: true,
-        rope: Some(rope(t.float_or("rope_parameters.rope_theta|rope_theta", "vision.rope.freq_base", 10_000.0)? as f32, head, t.is_gguf())),
+        rope: Some(rope(base as f32, head, t.is_gguf())),
         windows: vec![false; layers],
     };
     let patch = s.side("patch_size", "vision.patch_size", 16)?;
@@ -79,14 +92,23 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
         (true, true) => t.size_or("", "vision.spatial_merge_size", 2)?,
         (true, false) => s.outer.size_or("spatial_merge_size", "", 2)?,
     };
-    let longest =
-        s.pictures.size("size.longest_edge", 1 << 14)?.unwrap_or_else(|| s.side("image_size", "vision.image_size", 1024).unwrap_or(1024));
+    if merges {
+        t.note("vision.spatial_merge_size", Meta::Unsigned(merge as u64));
+    }
+    t.unread_by_llama_cpp(true, "it looks for the row of [IMG_BREAK], which the text model has, in the file of the tower");
+    let image = s.side("image_size", "vision.image_size", 1024)?;
+    let longest = match t.is_gguf() {
+        true => t.size_or("", LONGEST, image)?,
+        false => s.pictures.size("size.longest_edge", 1 << 14)?.unwrap_or(image),
+    };
+    t.note(LONGEST, Meta::Unsigned(longest as u64));
     for key in ["patch_size.height|patch_size", "patch_size.width|patch_size"] {
         s.pictures.squares(&[key], patch)?;
     }
     let processor = Pixtral { patch, merge, longest, filter: s.pictures.filter(Filter::Bicubic)?, normalize: s.pictures.normalize(CLIP)? };
     let act = s.outer.activation_of("projector_hidden_act", "gelu")?;
-    let norm_eps = if merges && !t.is_gguf() { s.text.epsilon_or("rms_norm_eps", "", 1e-6)? } else { EPSILON };
+    let norm_eps = if merges { s.text.epsilon_or("rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-6)? } else { EPSILON };
+    t.unread_by_llama_cpp(norm_eps != EPSILON, "the epsilon of its text model is not 1e-5");
     let (inner, out) = (s.rows("mm.1.weight").unwrap_or(0), s.rows("mm.2.weight").unwrap_or(0));
     let pixels = 3 * patch * patch;
     let encoder = s.plan("encoder", width, processor.most_patches(), |g| {
@@ -110,6 +132,9 @@ pub(super) fn load(s: &Source<'_>) -> Result<Vision> {
     })?;
     Ok(Vision { encoder, projector, processor: Box::new(processor), newline: None, sight: Sight::default() })
 }
+
+/// The longest side of a picture.
+const LONGEST: &str = "vision.preproc_image_size";
 
 /// Frequencies of a whole head, of which rows and columns of patches have every second. GGUF files hold what turns together side by side.
 fn rope(theta: f32, head: usize, gguf: bool) -> Rope {

@@ -12,6 +12,7 @@ use crate::{
     arch::{Arch, Norm},
     names::{Entry, tensor},
 };
+use onebit_formats::Meta;
 use onebit_plan::{Function, Graph, Rope, RopeStyle, Sight, Value};
 use onebit_vision::{Filter, PositionTable, Qwen};
 
@@ -77,14 +78,13 @@ pub(super) fn qwen2(s: &Source<'_>) -> Result<Vision> {
     let t = &s.settings;
     let width = t.size("embed_dim", "vision.embedding_length")?;
     let inner = match t.is_gguf() {
-        true => feed_forward(s, width)?,
+        true => feed_forward(s, width),
         false => (t.float_or("mlp_ratio", "", 4.0)? * width as f64) as usize,
     };
+    t.note("vision.feed_forward_length", Meta::Unsigned(inner as u64));
     let act = s.activation("hidden_act", "quick_gelu")?;
-    let out = match t.is_gguf() {
-        true => t.size("", "vision.projection_dim")?,
-        false => t.size("hidden_size", "")?,
-    };
+    let out = t.size("hidden_size", "vision.projection_dim")?;
+    t.note("vision.image_size", Meta::Unsigned(IMAGE));
     let vit = read(s, width, inner, Norm::Layer, act, false)?;
     Tower { vit, patch: patch(s, 14)?, merge: merge(s)?, out, deepstack: vec![] }.build(s, None, None)
 }
@@ -110,8 +110,12 @@ pub(super) fn qwen2_5(s: &Source<'_>) -> Result<Vision> {
         },
     };
     vit.windows = (0..layers).map(|i| !full.contains(&i)).collect();
+    note_full(s, &vit.windows);
+    t.note("vision.image_size", Meta::Unsigned(IMAGE));
     let (patch, merge) = (patch(s, 14)?, merge(s)?);
-    let window = t.size_or("window_size", "vision.window_size", 112)? / merge / patch;
+    let window = t.size_or("window_size", "vision.window_size", 112)?;
+    t.unread_by_llama_cpp(window != 112, "its windows are not of 112 pixels");
+    let window = window / merge / patch;
     let out = t.size("out_hidden_size", "vision.projection_dim")?;
     Tower { vit, patch, merge, out, deepstack: vec![] }.build(s, Some(window.max(1)), None)
 }
@@ -132,6 +136,8 @@ pub(super) fn qwen3(s: &Source<'_>) -> Result<Vision> {
                 .ok_or_else(|| t.wrong("deepstack_visual_indexes", "", "should be a list of layers"))?,
         },
     };
+    t.note("vision.is_deepstack_layers", Meta::Bools((0..vit.windows.len()).map(|layer| deepstack.contains(&layer)).collect()));
+    s.note_mergers(&deepstack);
     if let Some(layer) = deepstack.iter().find(|layer| **layer >= vit.windows.len()) {
         return Err(t.wrong("deepstack_visual_indexes", "vision.is_deepstack_layers", format!("names layer {layer}, which is not there")));
     }
@@ -146,12 +152,32 @@ pub(super) fn qwen3(s: &Source<'_>) -> Result<Vision> {
     let rows = s.needed("position_embd.weight", &[count, width])?;
     let positions = PositionTable { rows, side, width };
     let out = t.size("out_hidden_size", "vision.projection_dim")?;
-    Tower { vit, patch: patch(s, 16)?, merge: merge(s)?, out, deepstack }.build(s, None, Some(positions))
+    let patch = patch(s, 16)?;
+    t.note("vision.image_size", Meta::Unsigned((side * patch) as u64));
+    Tower { vit, patch, merge: merge(s)?, out, deepstack }.build(s, None, Some(positions))
 }
 
-fn feed_forward(s: &Source<'_>, width: usize) -> Result<usize> {
-    let stated = s.settings.optional_size("", "vision.feed_forward_length")?;
-    Ok(stated.unwrap_or(4 * width))
+/// What llama.cpp's converter writes for the size of pictures, which can be any.
+const IMAGE: u64 = 560;
+
+/// Notes which layers have no windows: each so many, or a list, which llama.cpp does not read.
+fn note_full(s: &Source<'_>, windows: &[bool]) {
+    let t = &s.settings;
+    match (1..=windows.len()).find(|each| windows.iter().enumerate().all(|(i, window)| *window != (i + 1).is_multiple_of(*each))) {
+        Some(each) => t.note("vision.n_wa_pattern", Meta::Unsigned(each as u64)),
+        None => {
+            let full = (0..windows.len()).filter(|layer| !windows[*layer]);
+            t.note("vision.wa_layer_indexes", Meta::Integers(full.map(|layer| layer as i64).collect()));
+            t.unread_by_llama_cpp(true, "its layers without windows do not come at a period");
+        }
+    }
+}
+
+/// The width of feed-forward layers in a GGUF file of Qwen2-VL, which llama.cpp's converter states as that of the text model: that of the
+/// matrices, of which some files call the first the second.
+fn feed_forward(s: &Source<'_>, width: usize) -> usize {
+    let rows = ["blk.0.ffn_up.weight", "blk.0.ffn_down.weight"].map(|name| s.rows(name));
+    rows.into_iter().flatten().find(|rows| *rows != width).unwrap_or(width)
 }
 
 fn patch(s: &Source<'_>, usual: usize) -> Result<usize> {
@@ -180,6 +206,7 @@ fn read(s: &Source<'_>, width: usize, inner: usize, norm: Norm, act: Function, g
     }
     let layers = t.size_to("depth|num_hidden_layers", "vision.block_count", 1 << 10)?;
     let theta = t.float_or("rope_parameters.rope_theta", "", 10_000.0)?;
+    t.hf_only(theta != 10_000.0, "the base of its rotation is not 10000, as GGUF files mean");
     let of_axis = Rope::frequencies(theta as f32, width / heads / 2);
     let axes = [vec![1; of_axis.len()], vec![2; of_axis.len()]].concat();
     let rope = Rope { axes, ..Rope::new(RopeStyle::Halves, of_axis.repeat(2)) };
@@ -262,6 +289,8 @@ impl Tower {
                 pictures.size("max_pixels|size.longest_edge", LARGEST)?.unwrap_or(28 * 28 * 1280),
             ],
         };
+        t.note("vision.image_min_pixels", Meta::Unsigned(min as u64));
+        t.note("vision.image_max_pixels", Meta::Unsigned(max as u64));
         Ok(Qwen {
             patch: self.patch,
             merge: self.merge,

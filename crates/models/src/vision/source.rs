@@ -4,10 +4,10 @@ use crate::{
     Error, Result,
     arch::Arch,
     names::Names,
-    settings::{Settings, short},
+    settings::{FUNCTIONS, Settings, function, short},
 };
 use onebit_formats::{Checkpoint, Meta};
-use onebit_plan::{Function, Graph, Model, Resolve, Value};
+use onebit_plan::{Function, Graph, Model, Resolve, Value, Weight};
 use onebit_vision::{Filter, Normalize};
 use serde_json::{Map, Value as Json};
 use std::{
@@ -17,32 +17,36 @@ use std::{
 };
 
 /// Where a tower comes from.
-pub(super) struct Source<'a> {
+pub(crate) struct Source<'a> {
     /// Of the tower: `vision_config`.
-    pub(super) settings: Settings<'a>,
+    pub(crate) settings: Settings<'a>,
     /// Of the whole model, around those of its parts.
-    pub(super) outer: Settings<'a>,
-    /// Of the text model, where the tower is in its checkpoint.
+    pub(crate) outer: Settings<'a>,
+    /// Of the text model.
     pub(super) text: Settings<'a>,
-    pub(super) pictures: Pictures,
-    names: Names<'a>,
-    checkpoint: &'a Checkpoint,
-    arch: &'static Arch,
-    /// Tensors that were read outside of plans.
-    read: RefCell<HashSet<String>>,
+    pub(crate) pictures: Pictures,
+    pub(crate) names: Names<'a>,
+    pub(crate) checkpoint: &'a Checkpoint,
+    pub(crate) arch: &'static Arch,
+    /// Whether GGUF files have queries, keys and values apart.
+    pub(crate) apart: bool,
+    /// Weights that were read outside of plans.
+    read: RefCell<Vec<Weight>>,
+    /// Which layer's features each of the mergers takes that directories name by their order.
+    mergers: RefCell<Vec<usize>>,
     /// The first layer that is left out.
     idle: Cell<usize>,
 }
 
 impl<'a> Source<'a> {
     /// `checkpoint` holds the tower of the text model in `text`, or is the same.
-    pub(super) fn new(text: &'a Checkpoint, checkpoint: &'a Checkpoint, arch: &'static Arch) -> Result<Self> {
+    pub(super) fn new(text: &'a Checkpoint, checkpoint: &'a Checkpoint, arch: &'static Arch, apart: bool) -> Result<Self> {
         let settings = Settings::part(checkpoint, arch, "vision_config")?;
         let (outer, text_settings) = (Settings::whole(checkpoint, arch), Settings::new(text, arch)?);
         let names = Names::tower(checkpoint, arch, PROBE);
         let pictures = Pictures::open(text, &settings)?;
-        let (read, idle) = (RefCell::default(), Cell::new(usize::MAX));
-        Ok(Self { pictures, settings, outer, text: text_settings, names, checkpoint, arch, read, idle })
+        let (read, mergers, idle) = (RefCell::default(), RefCell::default(), Cell::new(usize::MAX));
+        Ok(Self { pictures, settings, outer, text: text_settings, names, checkpoint, arch, apart, read, mergers, idle })
     }
 
     /// A plan whose rows of output are `width` wide, for up to `rows` rows.
@@ -60,8 +64,9 @@ impl<'a> Source<'a> {
         let failed = |source| Error::Plan { path: self.checkpoint.path.clone(), source: self.names.in_file_terms(source) };
         let weight = self.names.resolve(name, shape).map_err(failed)?;
         Ok(weight.map(|weight| {
-            self.read.borrow_mut().extend(weight.parts.iter().map(|part| part.tensor.name().to_string()));
-            weight.to_f32()
+            let numbers = weight.to_f32();
+            self.read.borrow_mut().push(weight);
+            numbers
         }))
     }
 
@@ -78,6 +83,24 @@ impl<'a> Source<'a> {
         self.names.rows(name)
     }
 
+    /// The weights that were read outside of plans.
+    pub(crate) fn read(&self) -> Vec<Weight> {
+        self.read.borrow().clone()
+    }
+
+    /// Notes which layers' features the mergers take, in the order that directories have them in.
+    pub(super) fn note_mergers(&self, layers: &[usize]) {
+        *self.mergers.borrow_mut() = layers.to_vec();
+    }
+
+    /// A weight of the plans as GGUF files call it, which name mergers by their layers.
+    pub(crate) fn gguf_name(&self, name: &str) -> String {
+        let merger = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).filter(|(_, rest)| rest.starts_with("deepstack_"));
+        let layer = merger.and_then(|(i, rest)| Some((*self.mergers.borrow().get(i.parse::<usize>().ok()?)?, rest)));
+        let name = layer.map_or_else(|| name.to_string(), |(layer, rest)| format!("blk.{layer}.{rest}"));
+        self.names.gguf_name(&name)
+    }
+
     /// How many tensors the checkpoint has.
     pub(super) fn tensors(&self) -> usize {
         self.checkpoint.tensors.len()
@@ -90,17 +113,24 @@ impl<'a> Source<'a> {
 
     /// The activation, which GGUF files tell by two truth values.
     pub(super) fn activation(&self, hf: &str, usual: &str) -> Result<Function> {
+        const KEYS: [&str; 2] = ["clip.use_gelu", "clip.use_silu"];
         let t = &self.settings;
-        if !t.is_gguf() {
-            return t.activation_of(hf, usual);
-        }
-        let says = |key: &str| Ok::<_, Error>(t.checkpoint.metadata.bool(key)?.unwrap_or(false));
-        Ok(match (says("clip.use_gelu")?, says("clip.use_silu")?) {
+        let told = |[gelu, silu]: [bool; 2]| match (gelu, silu) {
             (true, _) if usual == "gelu" => Function::Gelu,
             (true, _) => Function::GeluTanh,
             (false, true) => Function::Silu,
             (false, false) => Function::QuickGelu,
-        })
+        };
+        if t.is_gguf() {
+            let says = |key: &str| Ok::<_, Error>(t.checkpoint.metadata.bool(key)?.unwrap_or(false));
+            return Ok(told([says(KEYS[0])?, says(KEYS[1])?]));
+        }
+        let name = t.text_or(hf, "", usual)?;
+        let f = function(&name).ok_or_else(|| t.wrong(hf, "", format!("is `{name}`, which is not known; known are {FUNCTIONS}")))?;
+        let says = [matches!(f, Function::Gelu | Function::GeluTanh), f == Function::Silu];
+        KEYS.into_iter().zip(says).for_each(|(key, says)| t.note_global(key, Meta::Bool(says)));
+        t.hf_only(told(says) != f, &format!("its activation is `{name}`, which GGUF files of towers like it cannot tell from another"));
+        Ok(f)
     }
 
     /// A length in pixels, of which some checkpoints state height and width.
@@ -111,14 +141,16 @@ impl<'a> Source<'a> {
             Some(_) => None,
             None => Some(t.size_or(hf, gguf, usual)?),
         };
+        side.into_iter().for_each(|side| t.note(gguf, Meta::Unsigned(side as u64)));
         side.filter(|n| (1..=1 << 14).contains(n)).ok_or_else(|| t.wrong(hf, gguf, "should be one length in pixels, up to 16384"))
     }
 
     /// Checks that both plans together use every tensor of the tower that was not read.
     pub(super) fn all_explained(&self, models: &[&Model]) -> Result<()> {
-        let used: HashSet<&str> = models.iter().flat_map(|m| &m.weights).flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
         let read = self.read.borrow();
-        let tensors = self.checkpoint.tensors.keys().map(String::as_str).filter(|name| !read.contains(*name));
+        let weights = models.iter().flat_map(|m| &m.weights).chain(read.iter());
+        let used: HashSet<&str> = weights.flat_map(|w| &w.parts).map(|p| p.tensor.name()).collect();
+        let tensors = self.checkpoint.tensors.keys().map(String::as_str);
         let left: Vec<&str> = tensors.filter(|name| !used.contains(name) && self.names.is_of_tower(name, self.idle.get())).collect();
         if left.is_empty() {
             return Ok(());
@@ -133,14 +165,44 @@ impl<'a> Source<'a> {
 const PROBE: &str = "patch_embd.weight";
 
 /// How pictures are prepared: `preprocessor_config.json` or the `image_processor` of `processor_config.json`; or metadata of a GGUF file.
-pub(super) struct Pictures {
+pub(crate) struct Pictures {
     path: PathBuf,
     config: Map<String, Json>,
     /// What metadata says: mean and deviation.
     colours: Option<[[f64; 3]; 2]>,
+    /// Mean and deviation as they were read, for metadata.
+    noted_colours: Cell<Option<[[f64; 3]; 2]>>,
+    /// What metadata has no way to say.
+    unsaid: RefCell<Vec<String>>,
 }
 
 impl Pictures {
+    fn new(path: PathBuf, config: Map<String, Json>, colours: Option<[[f64; 3]; 2]>) -> Self {
+        Self { path, config, colours, noted_colours: Cell::default(), unsaid: RefCell::default() }
+    }
+
+    /// Notes what metadata would hold: mean and deviation.
+    pub(super) fn note_colours(&self, mean: [f64; 3], deviation: [f64; 3]) {
+        self.noted_colours.set(Some([mean, deviation]));
+    }
+
+    /// What was so noted.
+    pub(crate) fn noted_colours(&self) -> Option<[[f64; 3]; 2]> {
+        self.noted_colours.get()
+    }
+
+    /// Notes that metadata has no way to say `what`, where `so`.
+    pub(super) fn note_unsaid(&self, so: bool, what: &str) {
+        if so {
+            self.unsaid.borrow_mut().push(what.into());
+        }
+    }
+
+    /// What was so noted.
+    pub(crate) fn unsaid(&self) -> Vec<String> {
+        self.unsaid.borrow().clone()
+    }
+
     fn open(text: &Checkpoint, tower: &Settings<'_>) -> Result<Self> {
         if tower.is_gguf() {
             let three = |key: &str| -> Result<Option<[f64; 3]>> {
@@ -152,7 +214,7 @@ impl Pictures {
                 })
             };
             let colours = three("clip.vision.image_mean")?.zip(three("clip.vision.image_std")?).map(|(mean, std)| [mean, std]);
-            return Ok(Self { path: tower.checkpoint.path.clone(), config: Map::new(), colours });
+            return Ok(Self::new(tower.checkpoint.path.clone(), Map::new(), colours));
         }
         let folder = if text.path.is_dir() { text.path.clone() } else { text.path.parent().map(Into::into).unwrap_or_default() };
         for (file, part) in [("preprocessor_config.json", None), ("processor_config.json", Some("image_processor"))] {
@@ -165,7 +227,7 @@ impl Pictures {
                 Some(part) => parsed.get(part).cloned(),
             };
             match config {
-                Some(Json::Object(config)) => return Ok(Self { path, config, colours: None }),
+                Some(Json::Object(config)) => return Ok(Self::new(path, config, None)),
                 Some(other) => return Err(wrong(part.unwrap_or("{}"), format!("should be an object, but is {}", short(&other)))),
                 None => {}
             }
@@ -262,6 +324,8 @@ impl Pictures {
                 value.as_f64().ok_or_else(|| self.wrong("rescale_factor", format!("should be a number, but is {}", short(value))))?
             }
         };
+        self.note_colours(mean, deviation);
+        self.note_unsaid(scale != 1.0 / 255.0, "by which factor pixels are multiplied");
         Ok(Normalize::new(scale, mean, deviation))
     }
 
@@ -269,6 +333,7 @@ impl Pictures {
     pub(super) fn filter(&self, default: Filter) -> Result<Filter> {
         let Some(value) = self.json("resample") else { return Ok(default) };
         let filter = value.as_u64().and_then(Filter::from_pillow);
+        self.note_unsaid(filter.is_some_and(|filter| filter != default), "how pictures are resampled");
         filter
             .ok_or_else(|| self.wrong("resample", format!("is {}; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", short(value))))
     }

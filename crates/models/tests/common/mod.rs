@@ -2,8 +2,10 @@
 
 #![allow(dead_code, unreachable_pub)] // each test uses some of it
 
+pub mod towers;
+
 use onebit_formats::{Checkpoint, Meta, gguf, safetensors};
-use onebit_models::{Options, convert};
+use onebit_models::{Converted, Options, convert};
 use onebit_quants::{F32, WeightType};
 use onebit_reference::{
     Reference,
@@ -156,6 +158,11 @@ pub fn python() -> Option<String> {
         eprintln!("SKIPPED: `{python}` has no xllamacpp; install it, or name a Python that has it in ONEBIT_PEERS");
     }
     has.then_some(python)
+}
+
+/// Why llama.cpp does not run the file that was made as it is meant, where `convert` says so.
+pub fn unread(made: &Converted) -> Option<&str> {
+    made.remarks.iter().find(|remark| remark.starts_with("llama.cpp does not run the file")).map(String::as_str)
 }
 
 /// What `tests/llama_cpp.py` at the root prints for the file.

@@ -1,5 +1,5 @@
 use crate::{Loudness, failure::Usage, open, progress};
-use onebit_models::{Options, convert};
+use onebit_models::{Options, convert, convert_vision};
 use onebit_quants::{ALL, WeightType};
 use std::path::PathBuf;
 
@@ -13,6 +13,9 @@ pub(crate) struct Convert {
     /// How matrices are stored [default: as they are]
     #[arg(long = "type", value_name = "TYPE")]
     ty: Option<String>,
+    /// Write its vision tower instead, as the file that belongs beside the other
+    #[arg(long)]
+    mmproj: bool,
 }
 
 impl Convert {
@@ -29,6 +32,7 @@ impl Convert {
         };
         let bytes = checkpoint.tensors.values().map(|t| t.stored_bytes() as u64).sum();
         let bar = progress::bar(loudness, "converting", bytes);
+        let convert = if self.mmproj { convert_vision } else { convert };
         let done = convert(&checkpoint, &self.out, &Options { ty }, &mut |p| {
             bar.set_length(p.total as u64);
             bar.set_position(p.done as u64);
