@@ -282,7 +282,7 @@ mod tests {
         let line = "-m /m/model.gguf --ctx-size 4096 --port 8001 --jinja --metrics --context-shift --keep 16 --reasoning-format auto \
                     --spec-type draft-mtp --spec-draft-n-max 3 --spec-draft-p-min 0.75 --no-ui --load-mode none";
         let (arguments, ignored) = served(line, &[]);
-        assert_eq!(arguments, "--metrics --model=/m/model.gguf --port=8001 --parallel=4 --ctx-size=4096");
+        assert_eq!(arguments, "--model=/m/model.gguf --port=8001 --metrics --parallel=4 --ctx-size=4096");
         let passed = "--jinja, --context-shift, --keep 16, --reasoning-format auto, --spec-type draft-mtp, \
                       --spec-draft-n-max 3, --spec-draft-p-min 0.75, --no-ui, --load-mode none";
         assert_eq!(ignored, passed);
