@@ -131,6 +131,10 @@ fn plan(s: &Settings<'_>, g: &mut Graph<'_>, family: &Family) -> Result<Value> {
 
 /// The same masks where tokens see what follows too: of a window they see half before and half behind.
 fn both_ways(s: &Settings<'_>, masks: &[Mask]) -> Result<Vec<Mask>> {
+    // What tells a file that goes by no known name from Gemma 3's.
+    if s.is_gguf() && s.gguf_value("pooling_type").is_none() {
+        return Err(s.wrong("", "pooling_type", "is missing; a model that makes embeddings states it"));
+    }
     encoder::causes(s)?;
     Ok(masks.iter().map(|mask| mask.window().map_or(Mask::Full, |window| Mask::Near(window / 2))).collect())
 }
