@@ -41,10 +41,12 @@ impl Rows for Coded {
 fn rows_of(ty: WeightType, rows: usize, r: &mut Random) -> Vec<u8> {
     let row_bytes = ty.row_bytes(WIDTH).unwrap();
     let mut bytes = vec![0; rows * row_bytes];
+    let mut header = None;
     for row in bytes.chunks_mut(row_bytes) {
         let x: Vec<f32> = r.numbers(WIDTH).iter().map(|v| v * 3.0 / (WIDTH as f32).sqrt()).collect();
         if ty.encode(&x, None, row).is_none() {
-            row.copy_from_slice(&small_row(ty, r));
+            let header = header.get_or_insert_with(|| small_header(ty, r));
+            row.copy_from_slice(&small_row(ty, header, r));
         }
     }
     bytes
@@ -70,13 +72,19 @@ fn small_block(ty: WeightType, header: &[u8], tries: usize, r: &mut Random) -> O
     })
 }
 
-/// A row of such blocks, with the first header of a few that allows them.
-fn small_row(ty: WeightType, r: &mut Random) -> Vec<u8> {
+/// The header with which the most random blocks are of that kind.
+fn small_header(ty: WeightType, r: &mut Random) -> Vec<u8> {
     let headers = [0.05, 0.01, 0.002, 0.0005, 1e-4, 2e-5, 5e-6].map(|scale| header(ty, scale));
-    let header = headers.into_iter().find(|header| small_block(ty, header, 200, r).is_some());
-    let header = header.unwrap_or_else(|| panic!("no random block of {ty} has small numbers"));
-    let blocks = (0..WIDTH / ty.block_values()).map(|_| small_block(ty, &header, 1 << 16, r).unwrap());
-    [header.clone(), blocks.collect::<Vec<_>>().concat()].concat()
+    let found = headers.map(|header| ((0..200).filter(|_| small_block(ty, &header, 1, r).is_some()).count(), header));
+    let (count, header) = found.into_iter().max().unwrap();
+    assert!(count > 0, "no random block of {ty} has small numbers");
+    header
+}
+
+/// A row of such blocks.
+fn small_row(ty: WeightType, header: &[u8], r: &mut Random) -> Vec<u8> {
+    let blocks = (0..WIDTH / ty.block_values()).map(|_| small_block(ty, header, 1 << 16, r).unwrap());
+    [header.to_vec(), blocks.collect::<Vec<_>>().concat()].concat()
 }
 
 /// An architecture: its settings, and what a layer has besides llama's tensors.
@@ -216,7 +224,7 @@ fn holds(architecture: usize, types: &[WeightType]) {
         let off = |a: &[f32], b: &[f32]| root(&mut a.iter().zip(b).map(|(a, b)| a - b)) / deviation;
         let (emulator, cpu, apart) = (off(&got, &exact), off(&rounded, &exact), off(&got, &rounded));
         println!("{} {ty}: emulator off by {emulator:.1e}, CPU by {cpu:.1e}, apart {apart:.1e}", a.name);
-        assert!(deviation > 0.0 && emulator < 1.25 * cpu + 5e-4 && apart < 1.5 * cpu + 5e-4, "{} {ty}", a.name);
+        assert!(deviation > 0.0 && emulator < 1.25 * cpu + 1e-3 && apart < 1.5 * cpu + 1e-3, "{} {ty}", a.name);
         if cpu > 0.0 && emulator / cpu > worst.0 {
             worst = (emulator / cpu, ty.to_string());
         }

@@ -128,7 +128,7 @@ mod tests {
             parts.borrow_mut().push((text.to_string(), special));
             vec![text.len() as u32]
         };
-        assert_eq!(prompted(prompt, "why {document}?", "so<e>", encode), Some(vec![15, 44, 4]));
+        assert_eq!(prompted(prompt, "why {document}?", "so<e>", encode), Some(vec![15, 42, 4]));
         let wanted = [("<s>user\nJudge.\n", true), ("<Query>: why {document}?\n<Document>: so<e>", false), ("<e>\n", true)];
         assert_eq!(parts.get_mut().iter().map(|(text, special)| (text.as_str(), *special)).collect::<Vec<_>>(), wanted);
         assert_eq!(prompted("{document} {query}", "", "", |_, _| vec![]), None);
