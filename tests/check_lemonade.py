@@ -137,7 +137,7 @@ def served(tally, child):
     status, answer = child.forward("/v1/chat/completions", {**chat, "stop": ["aris"]})
     tally.check("stop", status == 200 and "aris" not in answer["choices"][0]["message"]["content"], answer)
     # SmolLM2's template has no place for them: they are told of in the system's message, and the answer is held to a call.
-    status, answer = child.forward("/v1/chat/completions", {**chat, "max_tokens": 200, "tools": [TOOL], "tool_choice": "required"})
+    status, answer = child.forward("/v1/chat/completions", {**chat, "max_tokens": 200, "max_completion_tokens": 200, "tools": [TOOL], "tool_choice": "required"})
     calls = answer["choices"][0]["message"].get("tool_calls") if status == 200 else None
     tally.check("tools", calls and calls[0]["function"]["name"] == TOOL["function"]["name"], answer)
     status, answer = child.forward("/tokenize", {"content": "Hello"})
