@@ -2,7 +2,7 @@
 """Puts 1bit's server and llama-server under the same load, in turn, and tells how long clients wait.
 
     tools/load.py MODEL.gguf [--streams 1,2,4,8,16,32] [--prompt 128] [--gen 64] [--rounds 3] [--threads N] [--peer llama-server|none]
-                  [--scenarios open,burst,join,turn,idle] [--binary target/release/1bit] [--python PYTHON] [--json FILE] [--plot FILE.svg] [--anyway]
+                  [--scenarios open,burst,join,turn,idle,overhead] [--smoke] [--binary target/release/1bit] [--python PYTHON] [--json FILE] [--plot FILE.svg] [--anyway]
 
 Both run at once in processes of their own, for as many sequences as the most streams, and are asked one after the other, never together;
 each round begins with the other one. llama-server is the one in the package xllamacpp, which --python has to have. A second process of 1bit
@@ -17,7 +17,12 @@ Scenarios; all prompts are new to the caches unless said otherwise, and answers 
     burst   N requests at once: tokens per second of all, from the first request to the last answer.
     join    four streams run, and a prompt of 2,000 tokens joins: the gaps between the tokens of the four, before and while it is read.
     turn    a chat of 1,000 tokens, and its second turn: seconds to the first token of each.
-    idle    resident memory for each of 1,000 connections that do nothing.
+    idle    resident memory for 1,000 connections that do nothing, and for each of them.
+    overhead  (1bit only) one stream after a prompt of --prompt: the time between its tokens at the client, beside the time of the same steps
+            without any server (`1bit bench`, in turn with it: what choosing, writing and sending a token adds), and the share of
+            that time in which the server's other threads than those that compute had a core.
+
+--smoke asks for little (streams 1 and 2, short answers, one round, a prompt of 300 tokens in place of 2,000), to see that all of it runs.
 
 Told are the medians over the rounds of: seconds to the first token (p50, p99), seconds between tokens (p50, p99), tokens per second.
 """
@@ -39,7 +44,10 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOISE = 1.10
-LONG, CHAT, IDLE = 2000, 1000, 1000
+IDLE = 1000
+SCENARIOS = ("open", "burst", "join", "turn", "idle", "overhead")
+# The engine's thread, and those that share its work.
+COMPUTING = re.compile(r"1bit-engine|onebit-\d+")
 
 LLAMA = """
 import sys, time, xllamacpp
@@ -96,6 +104,15 @@ class Program:
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) * 1024
 
+    def server_seconds(self):
+        """How long threads other than those that compute have had a core; the kernel counts in hundredths of a second."""
+        ticks = 0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            if not COMPUTING.match(name):
+                ticks += sum(map(int, rest.split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def stop(self):
         self.process.stdin.close()
         self.process.terminate()
@@ -118,7 +135,7 @@ class Answer:
 async def ask(program, prompt, count, due=None, keep=False):
     """Streams an answer, and notes when each token came."""
     answer = Answer(time.perf_counter() if due is None else due)
-    body = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": keep, "ignore_eos": True, "stream": True, "return_tokens": True}
+    body = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": keep, "ignore_eos": True, "stream": True}
     body = json.dumps(body).encode()
     reader, writer = await asyncio.open_connection(program.host, program.port, limit=1 << 22)
     try:
@@ -133,8 +150,8 @@ async def ask(program, prompt, count, due=None, keep=False):
             event = json.loads(line[6:])
             if "error" in event:
                 raise RuntimeError(f"{program.name}: {event['error']}")
-            now = time.perf_counter()
-            answer.tokens.extend([now] * len(event.get("tokens", [])))
+            # llama-server sends no event for a token that ends within a character, but counts it in the next one.
+            answer.tokens.extend([time.perf_counter()] * (event["tokens_predicted"] - len(answer.tokens)))
             if event.get("stop"):
                 break
     finally:
@@ -187,17 +204,18 @@ class Scenarios:
         # They are well under way.
         await asyncio.sleep(self.service)
         begin = time.perf_counter()
-        long = await ask(program, self.prompt(LONG), 1)
+        long = await ask(program, self.prompt(self.a.long), 1)
         end = long.tokens[0]
         answers = await asyncio.gather(*streams)
         pairs = [(a, b) for x in answers for a, b in zip(x.tokens, x.tokens[1:])]
         alone = [b - a for a, b in pairs if b < begin or a > end] or [0.0]
         during = [b - a for a, b in pairs if b >= begin and a <= end] or [0.0]
-        median = statistics.median(alone)
-        return {"gap_alone_p50": median, "gap_joined_p99": percentile(during, 99), "ratio": percentile(during, 99) / max(median, 1e-9), "first_of_long": long.first()}
+        told = {"gap_alone_p50": statistics.median(alone), "gap_joined_p50": statistics.median(during), "gap_joined_p99": percentile(during, 99)}
+        over = {f"p99_over_{when}_p50": told["gap_joined_p99"] / max(told[f"gap_{when}_p50"], 1e-9) for when in ("joined", "alone")}
+        return {**told, **over, "first_of_long": long.first()}
 
     async def turn(self, program, _streams, _number):
-        prompt = self.prompt(CHAT)
+        prompt = self.prompt(self.a.chat)
         first = await ask(program, prompt, self.a.gen, keep=True)
         # What was answered is not known here as tokens that come again; the prompt is most of it.
         second = await ask(program, [*prompt, *self.prompt(32)], self.a.gen, keep=True)
@@ -215,7 +233,19 @@ class Scenarios:
                 pass
         after = program.resident()
         [writer.close() for _, writer in connections]
-        return {"bytes_each": (after - before) / IDLE}
+        return {"bytes": after - before, "bytes_each": (after - before) / IDLE}
+
+    async def overhead(self, program, _streams, _number):
+        # Long enough for what is counted in hundredths of a second.
+        count = 4 * self.a.gen
+        before = program.server_seconds()
+        answer = await ask(program, self.prompt(), count)
+        server = program.server_seconds() - before
+        command = [self.a.binary, "bench", self.a.model, "-q", "-o", "json", "-p", "0", "-n", str(count), "-d", str(self.a.prompt), "-r", "1"]
+        said = subprocess.run([*command, "--threads", str(self.a.threads)], capture_output=True, text=True, check=True).stdout
+        bare = 1 / json.loads(said)["tests"][0]["tokens_per_second"]
+        gap = (answer.tokens[-1] - answer.tokens[0]) / (count - 1)
+        return {"gap": gap, "gap_without_server": bare, "more": gap / bare - 1, "server_threads": server / (answer.tokens[-1] - answer.due)}
 
 
 async def measure(a, programs):
@@ -232,6 +262,8 @@ async def measure(a, programs):
         for scenario, streams in levels:
             order = programs[number % len(programs):] + programs[: number % len(programs)]
             for program in order:
+                if scenario == "overhead" and program.name == "llama-server":
+                    continue
                 print(f"\r\033[Kround {number + 1} of {a.rounds}: {scenario} {streams}, {program.name}", end="", file=sys.stderr, flush=True)
                 said = await getattr(scenarios, scenario)(program, streams, number)
                 name = f"{scenario} {streams}" if scenario in ("open", "burst") else scenario
@@ -320,18 +352,22 @@ def main():
     parser.add_argument("--python", default=os.environ.get("ONEBIT_PEERS", sys.executable))
     parser.add_argument("--peer", default="llama-server", choices=["llama-server", "none"])
     parser.add_argument("--streams", default="1,2,4,8,16,32", type=numbers)
-    parser.add_argument("--scenarios", default="open,burst,join,turn,idle", type=lambda t: t.split(","))
+    parser.add_argument("--scenarios", default=",".join(SCENARIOS), type=lambda t: t.split(","))
+    parser.add_argument("--smoke", action="store_true")
     for name, default in (("prompt", 128), ("gen", 64), ("rounds", 3), ("threads", os.cpu_count())):
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--plot", type=pathlib.Path)
     parser.add_argument("--anyway", action="store_true")
     a = parser.parse_args()
-    unknown = set(a.scenarios) - {"open", "burst", "join", "turn", "idle"}
+    a.long, a.chat = 2000, 1000
+    if a.smoke:
+        a.streams, a.prompt, a.gen, a.rounds, a.long, a.chat = [1, 2], 16, 8, 1, 300, 100
+    unknown = set(a.scenarios) - set(SCENARIOS)
     if unknown or not a.streams or a.gen < 2:
         parser.error(f"--scenarios {', '.join(sorted(unknown))} are not known, or --streams is empty, or --gen is below 2")
-    longest = LONG + 64 if "join" in a.scenarios else 0
-    context = max(a.prompt + a.gen, 32 + 3 * a.gen, longest, CHAT + 64 + a.gen if "turn" in a.scenarios else 0) + 16
+    longest = a.long + 64 if "join" in a.scenarios else 0
+    context = max(a.prompt + 4 * a.gen, 32 + 3 * a.gen, longest, a.chat + 64 + a.gen if "turn" in a.scenarios else 0) + 16
     names = ["1bit", *([] if a.peer == "none" else [a.peer]), "control"]
     programs = []
     try:
