@@ -52,11 +52,7 @@ KERNEL(THREADS) void by_row(const float* x, const float* factors, float* y, u32 
     if (i < count) y[i] = x[i] * factors[i / width];
 }
 
-// xIELU (Huang and Schlag 2024, arXiv:2411.13010); e^x - 1 by its series near 0, where the difference cancels.
-DEVICE float exponential_less_one(float x) {
-    if (__builtin_fabsf(x) > 0.03125f) return exponential(x) - 1.0f;
-    return x * (1.0f + x * (0.5f + x * (0.16666667f + x * 0.041666668f)));
-}
+// xIELU (Huang and Schlag 2024, arXiv:2411.13010).
 KERNEL(THREADS) void xielu(const float* x, float* y, u32 count, float above, float below, float beta, float most) {
     u32 i = index();
     if (i >= count) return;

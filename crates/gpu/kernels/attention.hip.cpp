@@ -37,7 +37,7 @@ DEVICE float joined(const float* from, u32 parts, u32 value, const Joint& joint,
 }
 
 // What the last of a token's workgroups of `count` heads from `head` on does; `counter` counts them.
-DEVICE void complete(const float* partial, const u32* seen, u32 t, u32 head, u32 count, u32 splits, const Shape& s, const End& finish, u32* counter) {
+DEVICE void complete(const float* partial, u32 parts, u32 t, u32 head, u32 count, u32 splits, const Shape& s, const End& finish, u32* counter) {
     SHARED u32 is_last;
     release();
     group_fence();
@@ -48,7 +48,6 @@ DEVICE void complete(const float* partial, const u32* seen, u32 t, u32 head, u32
     barrier();
     if (!is_last) return;
     acquire();
-    u32 parts = (seen[2 * t + 1] - seen[2 * t] + SPLIT - 1) / SPLIT;
     for (u32 h = wave(); h < count; h += WAVES) {
         const float* from = partial + ((u64)t * s.heads + head + h) * splits * (s.value + 2);
         u64 to = ((u64)t * s.heads + head + h) * s.value;
@@ -65,16 +64,36 @@ DEVICE void complete(const float* partial, const u32* seen, u32 t, u32 head, u32
     }
 }
 
+// The keys that a token attends to: those from `begin` on, or with `only` the chosen ones (sparse.hip.cpp), as floats in ascending order, then
+// -1. `begin` and `end` count keys, or places among the chosen.
+struct Keys {
+    const float* only;
+    u32 begin, end;
+    __attribute__((device, always_inline)) u32 at(u32 i) const { return only ? (u32)only[i] : i; }
+};
+DEVICE Keys keys_of(const u32* seen, const float* only, u32 only_width, u32 t) {
+    if (!only) return Keys{only, seen[2 * t], seen[2 * t + 1]};
+    // How many are chosen, by bisection.
+    const float* row = only + (u64)t * only_width;
+    u32 low = 0, high = only_width;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (row[middle] >= 0) low = middle + 1;
+        else high = middle;
+    }
+    return Keys{row, 0, low};
+}
+
 // MOST is the largest number of a head's values; a multiple of 64.
 // `spans` has span_width numbers a token: its sequence's row of `pages` and, where there are slopes, its place in the sequence.
 template <class T, u32 MOST>
-DEVICE void attend(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, u32 span_width, const u32* pages, float* partial, u32 splits, u32 first_head, Shape s, End finish) {
+DEVICE void attend(const float* q, const u8* keys, const u8* values, const Keys& seen, const u32* spans, u32 span_width, const u32* pages, float* partial, u32 splits, u32 first_head, Shape s, End finish) {
     SHARED float queries[HEADS * MOST], weights[WAVES][HEADS][WAVE], sums[WAVES][HEADS][MOST], stats[WAVES][HEADS][2];
     constexpr u32 PAIRS = MOST / 64;
     u32 t = group_x(), kv_head = group_y(), split = group_z();
     u32 group = s.heads / s.kv_heads, count = smaller(group - first_head, HEADS);
     u32 head = kv_head * group + first_head;
-    u32 begin = seen[2 * t] + split * SPLIT, end = smaller(seen[2 * t + 1], begin + SPLIT);
+    u32 begin = seen.begin + split * SPLIT, end = smaller(seen.end, begin + SPLIT);
     const u32* table = pages + spans[span_width * t] * s.most_pages;
     for (u32 i = thread(); i < count * s.key; i += THREADS) queries[i / s.key * MOST + i % s.key] = q[((u64)t * s.heads + head) * s.key + i];
     barrier();
@@ -82,7 +101,7 @@ DEVICE void attend(const float* q, const u8* keys, const u8* values, const u32* 
     float largest[HEADS], total[HEADS], sum[HEADS][PAIRS][2] = {};
     for (u32 h = 0; h < HEADS; h++) { largest[h] = NONE; total[h] = 0; }
     for (u32 tile = begin + wave() * WAVE; tile < end; tile += THREADS) {
-        u32 key = smaller(tile + lane(), end - 1);
+        u32 key = seen.at(smaller(tile + lane(), end - 1));
         bool is_seen = tile + lane() < end;
         u64 page = table[key / s.page_tokens];
         const u8* k = page_of<T>(keys, page, kv_head, s.kv_heads, s.key, s.page_tokens);
@@ -108,12 +127,12 @@ DEVICE void attend(const float* q, const u8* keys, const u8* values, const u32* 
         wave_fence();
         u32 here = smaller(end - tile, WAVE);
         for (u32 n = 0; n < here; n++) {
-            u64 page = table[(tile + n) / s.page_tokens];
-            const u8* v = page_of<T>(values, page, kv_head, s.kv_heads, s.value, s.page_tokens);
+            u32 key = seen.at(tile + n);
+            const u8* v = page_of<T>(values, table[key / s.page_tokens], kv_head, s.kv_heads, s.value, s.page_tokens);
             for (u32 p = 0; p < PAIRS; p++) {
                 u32 at = p * 64 + lane() * 2;
                 if (at >= s.value) continue;
-                f32x2 both = T::two(v, (tile + n) % s.page_tokens, s.value, s.page_tokens, at);
+                f32x2 both = T::two(v, key % s.page_tokens, s.value, s.page_tokens, at);
                 for (u32 h = 0; h < HEADS; h++) {
                     if (h >= count) continue;
                     sum[h][p][0] = __builtin_fmaf(weights[wave()][h][n], both[0], sum[h][p][0]);
@@ -145,13 +164,13 @@ DEVICE void attend(const float* q, const u8* keys, const u8* values, const u32* 
         if (d == 0) { out[0] = most; out[1] = weight; }
     }
     if (!(finish.flags & JOINED)) return;
-    complete(partial, seen, t, head, count, splits, s, finish, finish.counters + (t * s.kv_heads + kv_head) * ((group + HEADS - 1) / HEADS) + first_head / HEADS);
+    complete(partial, (seen.end - seen.begin + SPLIT - 1) / SPLIT, t, head, count, splits, s, finish, finish.counters + (t * s.kv_heads + kv_head) * ((group + HEADS - 1) / HEADS) + first_head / HEADS);
 }
 
 #define ATTENTION(MOST) \
     KERNEL(THREADS) void attention_##MOST(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, \
         u32 heads, u32 kv_heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 first_head, float scale, float softcap) { \
-        attend<F16, MOST>(q, keys, values, seen, spans, 1, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{}); \
+        attend<F16, MOST>(q, keys, values, keys_of(seen, nullptr, 0, group_x()), spans, 1, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{}); \
     }
 ATTENTION(64)
 ATTENTION(128)
@@ -162,25 +181,35 @@ ATTENTION(256)
 #define DECODE(NAME, T, MOST) \
     KERNEL(THREADS) void decode_##NAME##_##MOST(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, const float* sinks, const float* slopes, float* out, u32* codes, Step* steps, u32* counters, \
         u32 heads, u32 kv_heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 first_head, u32 flags, float scale, float softcap) { \
-        attend<T, MOST>(q, keys, values, seen, spans, 2, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, slopes, out, codes, steps, counters, flags}); \
+        attend<T, MOST>(q, keys, values, keys_of(seen, nullptr, 0, group_x()), spans, 2, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, slopes, out, codes, steps, counters, flags}); \
     }
 #define DECODES(MOST) DECODE(f16, F16, MOST) DECODE(q8, Q8, MOST) DECODE(q4, Q4, MOST)
 DECODES(64)
 DECODES(128)
 DECODES(256)
 
+// The same over chosen keys; `seen` is not read.
+#define CHOSEN(MOST) \
+    KERNEL(THREADS) void chosen_f16_##MOST(const float* q, const u8* keys, const u8* values, const float* only, const u32* spans, const u32* pages, float* partial, float* out, u32* codes, Step* steps, u32* counters, \
+        u32 heads, u32 kv_heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 first_head, u32 flags, u32 only_width, float scale) { \
+        attend<F16, MOST>(q, keys, values, keys_of(nullptr, only, only_width, group_x()), spans, 2, pages, partial, splits, first_head, Shape{heads, kv_heads, key, value, page_tokens, most_pages, scale, 0}, End{nullptr, nullptr, out, codes, steps, counters, flags}); \
+    }
+CHOSEN(64)
+CHOSEN(128)
+CHOSEN(256)
+
 // Many query heads with one of keys and values of up to 576 and 512 numbers: latent attention whose up-projections are absorbed (DeepSeek-V2,
 // arXiv:2405.04434). A workgroup has 16 heads of a token and a part of SPLIT keys, by matrix products as in prompt.hip.cpp: of 32 keys at
 // a time a wave makes the scores of 16 over half of the numbers, then sums values of a quarter of the numbers over all.
 constexpr u32 ROWS = 16, LATENT_KEY = 576, LATENT_VALUE = 512, TILE = 32;
 template <class T>
-DEVICE void attend_latent(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, u32 splits, Shape s, End finish) {
+DEVICE void attend_latent(const float* q, const u8* keys, const u8* values, const Keys& seen, const u32* spans, const u32* pages, float* partial, u32 splits, Shape s, End finish) {
     constexpr u32 Q_STRIDE = LATENT_KEY + 8, V_STRIDE = TILE + 8, OWN = LATENT_VALUE / WAVES;
     SHARED f16 queries[ROWS * Q_STRIDE], v_tile[LATENT_VALUE * V_STRIDE];
     SHARED float parts[WAVES][ROWS][ROWS + 1];
     u32 t = group_x(), first = group_y() * ROWS, split = group_z(), count = smaller(s.heads - first, ROWS);
     u32 at = lane() % 16, half = lane() / 16;
-    u32 begin = seen[2 * t] + split * SPLIT, end = smaller(seen[2 * t + 1], begin + SPLIT);
+    u32 begin = seen.begin + split * SPLIT, end = smaller(seen.end, begin + SPLIT);
     const u32* table = pages + spans[2 * t] * s.most_pages;
     for (u32 i = thread(); i < ROWS * Q_STRIDE / 2; i += THREADS) ((u32*)queries)[i] = 0;
     if (s.value < LATENT_VALUE)
@@ -195,12 +224,12 @@ DEVICE void attend_latent(const float* q, const u8* keys, const u8* values, cons
         for (u32 i = thread(); i < TILE / 2 * (s.value / 8); i += THREADS) {
             f16x8 two[2];
             for (u32 k = 0; k < 2; k++) {
-                u32 key = smaller(tile + i / (s.value / 8) * 2 + k, end - 1);
+                u32 key = seen.at(smaller(tile + i / (s.value / 8) * 2 + k, end - 1));
                 two[k] = T::eight(page_of<T>(values, table[key / s.page_tokens], 0, 1, s.value, s.page_tokens), key % s.page_tokens, s.value, s.page_tokens, i % (s.value / 8) * 8);
             }
             for (u32 j = 0; j < 8; j++) *(f16x2*)(v_tile + (i % (s.value / 8) * 8 + j) * V_STRIDE + i / (s.value / 8) * 2) = f16x2{two[0][j], two[1][j]};
         }
-        u32 key = smaller(tile + sub + at, end - 1);
+        u32 key = seen.at(smaller(tile + sub + at, end - 1));
         const u8* page = page_of<T>(keys, table[key / s.page_tokens], 0, 1, s.key, s.page_tokens);
         f32x8 dots = {};
         for (u32 n = wave() < 2 ? 0 : middle; n < (wave() < 2 ? middle : steps); n++) {
@@ -248,17 +277,22 @@ DEVICE void attend_latent(const float* q, const u8* keys, const u8* values, cons
             }
         if (thread() < 16) { out[0] = most; out[1] = total; }
     }
-    if (finish.flags & JOINED) complete(partial, seen, t, first, count, splits, s, finish, finish.counters + t * ((s.heads + ROWS - 1) / ROWS) + group_y());
+    if (finish.flags & JOINED) complete(partial, (seen.end - seen.begin + SPLIT - 1) / SPLIT, t, first, count, splits, s, finish, finish.counters + t * ((s.heads + ROWS - 1) / ROWS) + group_y());
 }
 
 // group_y counts 16 query heads, group_z parts; one counter for each token and 16 heads. Keys and values are multiples of 16.
 #define LATENT(NAME, T) \
     KERNEL(THREADS) void latent_##NAME(const float* q, const u8* keys, const u8* values, const u32* seen, const u32* spans, const u32* pages, float* partial, const float* sinks, float* out, u32* codes, Step* steps, u32* counters, \
         u32 heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 flags, float scale, float softcap) { \
-        attend_latent<T>(q, keys, values, seen, spans, pages, partial, splits, Shape{heads, 1, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, sinks, out, codes, steps, counters, flags}); \
+        attend_latent<T>(q, keys, values, keys_of(seen, nullptr, 0, group_x()), spans, pages, partial, splits, Shape{heads, 1, key, value, page_tokens, most_pages, scale, softcap}, End{sinks, sinks, out, codes, steps, counters, flags}); \
     }
 LATENT(f16, F16)
 LATENT(q8, Q8)
+
+KERNEL(THREADS) void latent_chosen_f16(const float* q, const u8* keys, const u8* values, const float* only, const u32* spans, const u32* pages, float* partial, float* out, u32* codes, Step* steps, u32* counters,
+    u32 heads, u32 key, u32 value, u32 page_tokens, u32 most_pages, u32 splits, u32 flags, u32 only_width, float scale) {
+    attend_latent<F16>(q, keys, values, keys_of(nullptr, only, only_width, group_x()), spans, pages, partial, splits, Shape{heads, 1, key, value, page_tokens, most_pages, scale, 0}, End{nullptr, nullptr, out, codes, steps, counters, flags});
+}
 
 // Joins the parts of each token's heads; `sinks` has a score for each head that takes part and carries no value, if there are any.
 KERNEL(THREADS) void join(const float* partial, const u32* seen, const float* sinks, float* out, u32 heads, u32 value, u32 splits, u32 has_sinks) {

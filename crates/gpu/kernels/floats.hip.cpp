@@ -53,13 +53,13 @@ DEVICE void matvec(const T* weights, const float* x, const float* add, float* y,
 }
 
 // For each choice of a token the product with its matrix, one of `matrices`: of the token's column, or with OWN of the choice's own. With
-// GIVEN the matrix is given the column times the choice's share. A wave has a row, group_y is a choice.
-constexpr u32 OWN = 4, GIVEN = 8;
+// GIVEN the matrix is given the column times the choice's share; with EVERY choice k is matrix k. A wave has a row, group_y is a choice.
+constexpr u32 OWN = 4, GIVEN = 8, EVERY = 16;
 template <class T>
 DEVICE void experts(const T* weights, const float* x, const float* add, float* y, const u32* chosen, const float* shares, u32 rows, u32 width, u32 matrices, u32 choices, u32 flags) {
     u32 row = group_x() * (THREADS / WAVE) + wave(), choice = group_y();
     if (row >= rows) return;
-    u32 of = smaller(chosen[choice], matrices - 1) * rows + row;
+    u32 of = (flags & EVERY ? choice % choices : smaller(chosen[choice], matrices - 1)) * rows + row;
     const T* w = weights + (u64)of * width;
     const float* from = x + (u64)(flags & OWN ? choice : choice / choices) * width;
     float sum = 0;

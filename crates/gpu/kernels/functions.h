@@ -56,3 +56,9 @@ DEVICE float gated_by(u32 function, float limit, float offset, float gate, float
     }
     return apply(function, gate) * (up + offset);
 }
+
+// e^x - 1, near 0 by its series, where the difference cancels.
+DEVICE float exponential_less_one(float x) {
+    if (__builtin_fabsf(x) > 0.03125f) return exponential(x) - 1.0f;
+    return x * (1.0f + x * (0.5f + x * (0.16666667f + x * 0.041666668f)));
+}

@@ -77,6 +77,8 @@ constexpr u32 NORM = 16;   // its RMS norm, times norm_weight, is rounded so: by
 constexpr u32 EACH = 32;   // group_y is a choice of a token: one matrix of many, and the token's column. ROUND and ADD_ROWS as well
 constexpr u32 ALL = 64;    // group_y is a token: the sum over its choices, each with a column of its own, times their shares
 constexpr u32 GIVEN = 128; // with EACH: what the matrix is given, not what comes of it, is multiplied with the share
+constexpr u32 APART = 256; // with EACH: the choice has a column of its own
+constexpr u32 EVERY = 512; // with EACH: choice k of a token is matrix k, and `chosen` is not read
 // `counters` are zero before and after: with ROUND one for each 32 rows of each group_y, with NORM one. Waves have two rows, with GLU one.
 template <class W, u32 N>
 DEVICE void fused(const u8* weights, const u8* codes, const Step* steps, const float* add, float* y, const u32* chosen, const float* shares, const float* norm_weight, u32* out_codes, Step* out_steps, u32* counters, u32 rows, u32 width, u32 columns, u32 flags, u32 matrices, u32 choices, u32 function, float limit, float offset, float eps) {
@@ -95,8 +97,8 @@ DEVICE void fused(const u8* weights, const u8* codes, const Step* steps, const f
         float share = 1;
         if (N == 1 && flags & (EACH | ALL)) {
             u32 pair = flags & ALL ? which * choices + k : which;
-            base = uniform(smaller(chosen[pair], matrices - 1)) * (glu ? 2 * rows : rows);
-            column = flags & ALL ? pair : which / choices;
+            base = uniform(flags & EVERY ? pair % choices : smaller(chosen[pair], matrices - 1)) * (glu ? 2 * rows : rows);
+            column = flags & (ALL | APART) ? pair : which / choices;
             share = flags & (ALL | GIVEN) ? shares[pair] : 1;
         }
         u32 first_row = base + row, next_row = glu ? first_row + rows : base + smaller(row + 1, rows - 1);

@@ -109,14 +109,16 @@ KERNEL(WAVE) void route(const float* logits, const float* bias, const float* fac
 }
 
 // Puts `count` choices into the order of their experts, and cuts them into tiles of at most TILE of one expert for `matmul_experts`.
-// Choices of experts without matrices, from `experts` on, are left out. One workgroup.
+// Choices of experts without matrices, from `experts` on, are left out. With `every` a token asks each of them, in order, and `chosen` is
+// not read. One workgroup.
 constexpr u32 TILE = 64, GROUP_THREADS = 256;
-KERNEL(GROUP_THREADS) void group(const u32* chosen, u32* order, u32* tiles, u32 count, u32 experts) {
+KERNEL(GROUP_THREADS) void group(const u32* chosen, u32* order, u32* tiles, u32 count, u32 experts, u32 every) {
     SHARED u32 counts[MOST_EXPERTS], starts[MOST_EXPERTS], tile_starts[MOST_EXPERTS];
+    auto of = [&](u32 i) __attribute__((always_inline)) { return every ? i % experts : chosen[i]; };
     for (u32 e = thread(); e < experts; e += GROUP_THREADS) counts[e] = 0;
     barrier();
     for (u32 i = thread(); i < count; i += GROUP_THREADS)
-        if (chosen[i] < experts) add_in_group(counts + chosen[i], 1);
+        if (of(i) < experts) add_in_group(counts + of(i), 1);
     barrier();
     if (thread() == 0) {
         u32 start = 0, tile = 0;
@@ -137,7 +139,7 @@ KERNEL(GROUP_THREADS) void group(const u32* chosen, u32* order, u32* tiles, u32 
         }
     barrier();
     for (u32 i = thread(); i < count; i += GROUP_THREADS)
-        if (chosen[i] < experts) order[add_in_group(starts + chosen[i], 1)] = i;
+        if (of(i) < experts) order[add_in_group(starts + of(i), 1)] = i;
 }
 
 // y = (residual +) sum over a token's choices of share * x[choice], in their order. An expert from `experts` on gives back `given`.

@@ -239,3 +239,94 @@ DEVICE void scan(const float* x, const float* step, const float* b, const float*
 SCAN(scan, 0)
 SCAN(scan_16, 16)
 SCAN(scan_64, 64)
+
+// RgLru of crates/plan. A thread has a channel: h = a h + sqrt(1 - a^2) x with a = exp(decay); h = x at the sequence's start.
+KERNEL(THREADS) void rg_lru(const float* x, const float* decay, const u32* sequences, float* states, float* out, u32 channels) {
+    Sequence s = sequence_of(sequences);
+    u32 c = group_y() * THREADS + thread();
+    if (c >= channels) return;
+    float* state = states + (u64)s.slot * channels + c;
+    float h = s.before ? *state : 0;
+    for (u32 i = 0; i < s.count; i++) {
+        u64 at = (u64)(s.first + i) * channels + c;
+        float d = decay[at], given = __builtin_sqrtf(-exponential_less_one(2.0f * d));
+        h = i || s.before ? __builtin_fmaf(exponential(d), h, given * x[at]) : x[at];
+        out[at] = h;
+    }
+    *state = h;
+}
+
+// Wkv of crates/plan. A thread has a channel: its sum of values, its sum of weights, and the logarithm of what both are multiplied with.
+KERNEL(THREADS) void wkv(const float* k, const float* v, const float* decay, const float* first, const u32* sequences, float* states, float* out, u32 channels) {
+    Sequence s = sequence_of(sequences);
+    u32 c = group_y() * THREADS + thread();
+    if (c >= channels) return;
+    float* state = states + (u64)s.slot * 3 * channels + c;
+    float sum = 0, weight = 0, log = 0, of_decay = decay[c], of_first = first[c];
+    if (s.before) { sum = state[0]; weight = state[channels]; log = state[2 * channels]; }
+    for (u32 i = 0; i < s.count; i++) {
+        u64 at = (u64)(s.first + i) * channels + c;
+        float key = k[at], value = v[at];
+        // Relative to the largest, as exponentials may overflow.
+        auto with = [&](float past, float own, float& all, float& most) __attribute__((always_inline)) {
+            most = weight == 0 ? own : __builtin_fmaxf(past, own);
+            float p = weight == 0 ? 0 : exponential(past - most), o = exponential(own - most);
+            all = __builtin_fmaf(p, weight, o);
+            return __builtin_fmaf(p, sum, o * value);
+        };
+        float all, most;
+        float of_token = with(log, of_first + key, all, most);
+        out[at] = of_token / all;
+        sum = with(log + of_decay, key, all, most);
+        weight = all;
+        log = most;
+    }
+    state[0] = sum;
+    state[channels] = weight;
+    state[2 * channels] = log;
+}
+
+// Lightning of crates/plan. A workgroup has a head of a sequence, a thread columns of its matrix. The state is the matrix, `dim` rows, then
+// the keys, then the values of the block so far.
+constexpr u32 MOST_BLOCK = 512;
+KERNEL(THREADS) void lightning(const float* q, const float* k, const float* v, const float* rate, const float* queries, const float* keys, const float* inner, const u32* sequences, float* states, float* out, u32 heads, u32 dim, u32 block) {
+    SHARED float scores[MOST_BLOCK];
+    Sequence s = sequence_of(sequences);
+    u32 h = group_y();
+    float* matrix = states + ((u64)s.slot * heads + h) * (dim + 2 * block) * dim;
+    float *past_k = matrix + dim * dim, *past_v = past_k + block * dim;
+    if (!s.before)
+        for (u32 c = thread(); c < dim; c += THREADS)
+            for (u32 r = 0; r < dim; r++) matrix[r * dim + c] = 0;
+    float whole = exponential(-rate[h] * (float)block);
+    for (u32 t = 0; t < s.count; t++) {
+        u32 i = (s.before + t) % block;
+        u64 row = ((u64)(s.first + t) * heads + h) * dim;
+        for (u32 c = thread(); c < dim; c += THREADS) {
+            past_k[i * dim + c] = k[row + c];
+            past_v[i * dim + c] = v[row + c];
+        }
+        group_fence();
+        for (u32 j = wave(); j <= i; j += WAVES) {
+            float dot = 0;
+            for (u32 r = lane(); r < dim; r += WAVE) dot = __builtin_fmaf(q[row + r], past_k[j * dim + r], dot);
+            dot = sum_over(dot);
+            if (lane() == 0) scores[j] = inner[((u64)h * block + i) * block + j] * dot;
+        }
+        barrier();
+        for (u32 c = thread(); c < dim; c += THREADS) {
+            float before = 0, within = 0;
+            for (u32 r = 0; r < dim; r++) before = __builtin_fmaf(q[row + r], matrix[r * dim + c], before);
+            for (u32 j = 0; j <= i; j++) within = __builtin_fmaf(scores[j], past_v[j * dim + c], within);
+            out[row + c] = __builtin_fmaf(queries[h * block + i], before, within);
+            if (i + 1 != block) continue;
+            for (u32 r = 0; r < dim; r++) {
+                float sum = whole * matrix[r * dim + c];
+                for (u32 j = 0; j < block; j++) sum = __builtin_fmaf(keys[h * block + j] * past_k[j * dim + r], past_v[j * dim + c], sum);
+                matrix[r * dim + c] = sum;
+            }
+        }
+        // The next token writes where these were read.
+        group_fence();
+    }
+}

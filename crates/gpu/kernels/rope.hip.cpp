@@ -33,6 +33,18 @@ KERNEL(THREADS) void rope(const float* x, const u32* positions, const float* fre
     }
 }
 
+// Row t: sines of (positions[t] + offset) * frequencies, then cosines (`Sinusoid` in crates/plan). A workgroup has a row.
+KERNEL(THREADS) void sinusoid(const u32* positions, const float* frequencies, float* y, u32 pairs, u32 offset) {
+    float position = (float)(positions[group_x()] + offset);
+    u64 row = (u64)group_x() * 2 * pairs;
+    for (u32 i = thread(); i < pairs; i += THREADS) {
+        float sine, cosine;
+        turn(position * frequencies[i], sine, cosine);
+        y[row + i] = sine;
+        y[row + pairs + i] = cosine;
+    }
+}
+
 // Writes row t of x, `heads` runs of `head` numbers, to its place in a cache of pages [page][head][token of the page][number] in f16.
 // pages[spans[t] * most_pages + n] is the page with the tokens from n * page_tokens on.
 KERNEL(THREADS) void append(const float* x, const u32* positions, const u32* spans, const u32* pages, f16* cache, u32 heads, u32 head, u32 page_tokens, u32 most_pages) {

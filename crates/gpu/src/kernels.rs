@@ -24,7 +24,7 @@ objects! {
     "linear_iq2_xs" "linear_iq2_xxs" "linear_iq3_s" "linear_iq3_xxs" "linear_iq4_nl" "linear_iq4_xs" "linear_mxfp4" "linear_nvfp4"
     "linear_pq2_0" "linear_ptq1_0" "linear_q1_0" "linear_q2_0" "linear_q2_k" "linear_q3_k" "linear_q4_0" "linear_q4_1" "linear_q4_k"
     "linear_q5_0" "linear_q5_1" "linear_q5_k" "linear_q6_0" "linear_q6_k" "linear_q8_0" "linear_tq1_0" "linear_tq2_0"
-    "moe" "norm" "prompt" "recurrent" "rope"
+    "moe" "ngram" "norm" "prompt" "recurrent" "rope" "sparse"
 }
 
 /// The code object of a name.

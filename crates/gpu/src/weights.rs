@@ -35,6 +35,7 @@ pub(crate) fn load(
             let count = rows.len();
             match form {
                 Form::Numbers | Form::EachNumbers => numbers(driver, weight, rows, values, buffer)?,
+                Form::Turned => turned(driver, weight, buffer)?,
                 _ => stored(driver, weight, *form, (rows, first, all), buffer)?,
             }
             first += count;
@@ -69,6 +70,16 @@ fn numbers(driver: &mut dyn Driver, weight: &Weight, rows: Range<usize>, before:
     let values = weight.to_f32();
     let bytes: Vec<u8> = values[rows.start * columns..rows.end * columns].iter().flat_map(|x| x.to_le_bytes()).collect();
     Ok(driver.write(Place { buffer, offset: 4 * before }, &bytes)?)
+}
+
+/// Writes matrices as numbers in f32, rows and columns exchanged.
+fn turned(driver: &mut dyn Driver, weight: &Weight, buffer: Buffer) -> Result<(), DeviceError> {
+    let (columns, matrices) = (weight.columns(), weight.shape[0]);
+    let rows = weight.rows() / matrices.max(1);
+    let values = weight.to_f32();
+    let matrix = |m: usize| (0..columns).flat_map(move |c| (0..rows).map(move |r| (m * rows + r) * columns + c));
+    let bytes: Vec<u8> = (0..matrices).flat_map(matrix).flat_map(|at| values[at].to_le_bytes()).collect();
+    Ok(driver.write(Place { buffer, offset: 0 }, &bytes)?)
 }
 
 /// Writes rows of a weight, as they are or as planes, to a matrix of `all` rows, from row `before` on.

@@ -219,7 +219,7 @@ fn experts_of_tokens_and_of_prompts() {
         assert_near(what, &one_pass, &exact, |_| 1e-5 * f64::from(size));
         // Prompts: choices in the order of their experts, in tiles.
         let (order, tiles) = (gpu.room(4 * count), gpu.room(4 * (1 + 3 * (count / 64 + experts))));
-        gpu.launch("moe", "group", [1, 1, 1], &[chosen, order, tiles], &[count as u32, experts as u32]);
+        gpu.launch("moe", "group", [1, 1, 1], &[chosen, order, tiles], &[count as u32, experts as u32, 0]);
         let most = (count / 64 + experts) as u32;
         let both = gpu.room(4 * count * 2 * inner);
         let pointers = [up, codes, steps, up_bias_at, both, order, tiles, shares];
@@ -263,7 +263,7 @@ fn choices_are_grouped() {
     let most = 601 / 64 + experts as usize;
     let (order, tiles) = (gpu.room(4 * chosen.len()), gpu.room(4 * (1 + 3 * most)));
     let at = gpu.words(&chosen);
-    gpu.launch("moe", "group", [1, 1, 1], &[at, order, tiles], &[601, experts]);
+    gpu.launch("moe", "group", [1, 1, 1], &[at, order, tiles], &[601, experts, 0]);
     let count = gpu.device.read_words(tiles, 1).unwrap()[0] as usize;
     assert!(count <= most);
     let tiles = gpu.device.read_words(tiles + 4, 3 * count).unwrap();

@@ -154,11 +154,11 @@ fn kernels_keep_their_limits() {
             "fused_4" | "fused_8" => (6, "dots"),
             "matmul" | "matmul_experts" => (4, "matrices"),
             // Their sums of eight heads of 256 numbers are in LDS.
-            "attention_256" | "decode_f16_256" | "decode_q8_256" | "decode_q4_256" => (2, ""),
-            "attention_128" | "decode_f16_128" | "decode_q8_128" | "decode_q4_128" => (4, ""),
+            "attention_256" | "decode_f16_256" | "decode_q8_256" | "decode_q4_256" | "chosen_f16_256" => (2, ""),
+            "attention_128" | "decode_f16_128" | "decode_q8_128" | "decode_q4_128" | "chosen_f16_128" => (4, ""),
             // A transposed tile of values of 512 numbers fills LDS.
             "route" => (2, ""), // a wave with the scores of up to 1024 experts in LDS
-            "latent_f16" | "latent_q8" => (2, "matrices"),
+            "latent_f16" | "latent_q8" | "latent_chosen_f16" => (2, "matrices"),
             // Sums and queries of 16 rows are in registers; of heads of 256 the queries are in LDS.
             kernel if kernel.starts_with("prompt_") => (if kernel.ends_with("256") { 2 } else { 4 }, "matrices"),
             _ => (8, ""),

@@ -191,6 +191,19 @@ fn rotations_of_halves_and_pairs() {
     }
 }
 
+#[test]
+fn positions_as_sines_and_cosines() {
+    let mut gpu = Gpu::checked();
+    let (positions, offset) = ([0u32, 1, 77, 8191], 2);
+    let frequencies: Vec<f32> = (0..48).map(|i| 10_000f32.powf(-(i as f32) / 47.0)).collect();
+    let pointers = [gpu.words(&positions), gpu.floats(&frequencies), gpu.room(4 * positions.len() * 96)];
+    gpu.launch("rope", "sinusoid", [4, 1, 1], &pointers, &[48, offset]);
+    let angle = |p: u32, f: &f32| f64::from((p + offset) as f32 * f);
+    let row = |p: u32| frequencies.iter().map(move |f| angle(p, f).sin()).chain(frequencies.iter().map(move |f| angle(p, f).cos()));
+    let want: Vec<f64> = positions.iter().flat_map(|p| row(*p)).collect();
+    assert_near("sines and cosines", &gpu.read_floats(pointers[2], want.len()), &want, |_| 2e-6);
+}
+
 /// An attention layer with sequences in pages.
 struct Layer {
     heads: usize,

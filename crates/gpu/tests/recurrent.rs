@@ -188,3 +188,86 @@ fn selective_scans() {
         }
     }
 }
+
+/// A kernel over `channels` that has the operands, then states of `kept` numbers a channel.
+fn channels_by_themselves(
+    kernel: &str,
+    operands: &[Vec<f32>],
+    channels: usize,
+    kept: usize,
+    want: &[f32],
+    bound: impl Fn(usize) -> f64 + Copy,
+) {
+    let tokens = want.len() / channels;
+    for parts in cuts(tokens) {
+        let mut gpu = Gpu::checked();
+        let operands: Vec<u64> = operands.iter().map(|x| gpu.floats(x)).collect();
+        let (states, out) = (gpu.room(2 * 4 * kept * channels), gpu.room(4 * want.len()));
+        in_parts(&mut gpu, &parts, |gpu, sequence| {
+            let pointers = [&operands[..], &[sequence, states, out]].concat();
+            gpu.launch("recurrent", kernel, [1, channels.div_ceil(128) as u32, 1], &pointers, &[channels as u32]);
+        });
+        assert_near(&format!("{kernel} in {parts:?}"), &gpu.read_floats(out, want.len()), &wide(want), bound);
+    }
+}
+
+#[test]
+fn gated_linear_recurrent_units() {
+    let (mut r, tokens, channels) = (Random(11), 9, 150);
+    // Decays from almost none to almost all.
+    let decay = |r: &mut Random| (0..channels).map(|i| -r.number().abs() * 10f32.powi(i % 7 - 5)).collect::<Vec<f32>>();
+    let rows: Vec<Vec<f32>> = (0..tokens).map(|_| [r.numbers(channels as usize), decay(&mut r)].concat()).collect();
+    let channels = channels as usize;
+    let want = oracle::op(&rows, channels, &[], |g| {
+        let [x, decay] = [0, channels].map(|start| g.given(start, channels));
+        g.rg_lru(x, decay)
+    });
+    let operands = [0, channels].map(|start| columns(&rows, start, channels));
+    channels_by_themselves("rg_lru", &operands, channels, 1, &want, |i| 1e-6 + 2e-6 * f64::from(want[i].abs()));
+}
+
+#[test]
+fn attention_without_queries() {
+    let (mut r, tokens, channels) = (Random(12), 9, 150);
+    // Keys whose exponentials are far beyond what f32 holds.
+    let keys = |r: &mut Random| r.numbers(channels).iter().map(|v| v * 200.0).collect::<Vec<f32>>();
+    let rows: Vec<Vec<f32>> = (0..tokens).map(|_| [keys(&mut r), r.numbers(channels)].concat()).collect();
+    let decay: Vec<f32> = r.numbers(channels).iter().map(|v| -(v * 5.0).exp()).collect();
+    let first = r.numbers(channels);
+    let want = oracle::op(&rows, channels, &[("decay", &decay), ("first", &first)], |g| {
+        let [k, v] = [0, channels].map(|start| g.given(start, channels));
+        g.wkv(k, v, "decay", "first")
+    });
+    let operands = [columns(&rows, 0, channels), columns(&rows, channels, channels), decay, first];
+    // Exponents of some hundred lose as many places as they have before the point.
+    channels_by_themselves("wkv", &operands, channels, 3, &want, |_| 5e-5);
+}
+
+#[test]
+fn linear_attention_in_blocks() {
+    for (heads, dim, block) in [(2, 40, 4), (1, 150, 3)] {
+        let (mut r, tokens, width) = (Random(dim as u64), 11, heads * dim);
+        let rows: Vec<Vec<f32>> = (0..tokens).map(|_| r.numbers(3 * width)).collect();
+        let rate: Vec<f32> = r.numbers(heads).iter().map(|v| v.abs()).collect();
+        let [queries, keys, inner] = [heads * block, heads * block, heads * block * block].map(|n| r.numbers(n));
+        let tables = [("rate", &rate[..]), ("queries", &queries), ("keys", &keys), ("inner", &inner)];
+        let want = oracle::op(&rows, width, &tables, |g| {
+            let qkv = std::array::from_fn(|i| g.given(i * width, width));
+            g.lightning(qkv, ["rate", "queries", "keys", "inner"], heads, block)
+        });
+        for parts in cuts(tokens) {
+            let mut gpu = Gpu::checked();
+            let values = [0, 1, 2].map(|i| gpu.floats(&columns(&rows, i * width, width)));
+            let tables = [&rate, &queries, &keys, &inner].map(|t| gpu.floats(t));
+            let (states, out) = (gpu.room(2 * 4 * heads * (dim + 2 * block) * dim), gpu.room(4 * tokens * width));
+            let numbers = [heads, dim, block].map(|n| n as u32);
+            in_parts(&mut gpu, &parts, |gpu, sequence| {
+                let pointers = [&values[..], &tables, &[sequence, states, out]].concat();
+                gpu.launch("recurrent", "lightning", [1, heads as u32, 1], &pointers, &numbers);
+            });
+            assert_near(&format!("{dim} in blocks of {block}, in {parts:?}"), &gpu.read_floats(out, want.len()), &wide(&want), |i| {
+                3e-6 + 3e-6 * f64::from(want[i].abs())
+            });
+        }
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) use step::{At, Form, Input, Recorded, Recorder, Scratch, Side, Step, 
 pub use step::{NARROW, Run, Shape, Work};
 
 use crate::{device::DispatchInfo, form::Form as Planes, pack::packed_bytes};
-use onebit_plan::{ActivationKind, Kind, KvType, Limits, Memory, Model, Op, Plan, Refused, Rows, State, Value, Weight, WeightId};
+use onebit_plan::{ActivationKind, KvType, Limits, Memory, Model, Op, Plan, Refused, Rows, State, Value, Weight, WeightId};
 use onebit_quants::{self as quants, WeightType};
 use std::collections::HashMap;
 
@@ -111,7 +111,11 @@ impl Lowering<'_> {
 
     /// Names numbers of the plan.
     pub(crate) fn constant(&mut self, numbers: impl IntoIterator<Item = f32>) -> Symbol {
-        let bits: Vec<u32> = numbers.into_iter().map(f32::to_bits).collect();
+        self.words(numbers.into_iter().map(f32::to_bits).collect())
+    }
+
+    /// Names words of the plan.
+    pub(crate) fn words(&mut self, bits: Vec<u32>) -> Symbol {
         if !self.needs.constants.contains(&bits) {
             self.needs.constants.push(bits.clone());
         }
@@ -134,6 +138,8 @@ impl Lowering<'_> {
         let reads = |op: &Op| match op {
             Op::Linear(l) => l.x == v && matches!(self.matrix(l.weight), Matrix::Planes(_)),
             Op::Experts(e) => e.x == v && matches!(self.matrix(e.up), Matrix::Planes(_)),
+            Op::BlockLinear(b) => b.x == v && !b.transposed && matches!(self.matrix(b.weight), Matrix::Planes(_)),
+            Op::ChosenLinear(c) => c.x == v && matches!(self.matrix(c.weight), Matrix::Planes(_)),
             _ => false,
         };
         self.plan.ops.iter().any(reads)
@@ -180,7 +186,7 @@ impl Matrix {
 pub(crate) fn weight_bytes<'a>(weights: impl Iterator<Item = &'a Weight> + Clone, form: Form) -> usize {
     let sum = |of: &dyn Fn(&Weight) -> usize| weights.clone().map(of).fold(0, usize::saturating_add);
     match form {
-        Form::Numbers | Form::EachNumbers => sum(&|w| w.values()).saturating_mul(4),
+        Form::Numbers | Form::EachNumbers | Form::Turned => sum(&|w| w.values()).saturating_mul(4),
         Form::Stored => sum(&|w| w.row_bytes().saturating_mul(w.rows())),
         Form::Planes | Form::EachPlanes => {
             let first = weights.clone().next().and_then(|w| packed_bytes(w.ty, sum(&Weight::rows), w.columns()));
@@ -234,9 +240,6 @@ fn whole_plan(plan: &Plan, limits: &Limits) -> Vec<Refused> {
     }
     if limits.activations != ActivationKind::Int8 {
         no("linear", "what weights are multiplied with is rounded to int8, not to 16 bits or not at all");
-    }
-    if plan.values.iter().any(|v| v.kind == Kind::Positions) {
-        no("index", "attention over chosen tokens has no kernel yet");
     }
     refused
 }

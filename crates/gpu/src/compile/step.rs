@@ -37,6 +37,8 @@ pub(crate) enum Form {
     EachNumbers,
     /// The same as planes.
     EachPlanes,
+    /// Numbers in f32 of matrices with rows and columns exchanged.
+    Turned,
 }
 
 /// What a step works in.
@@ -57,6 +59,10 @@ pub(crate) enum Scratch {
     Tiles,
     /// Parts of attention that are joined.
     Partial,
+    /// Scores of blocks of tokens.
+    Scores,
+    /// Rows of a table that a packet has worked out.
+    Rows,
 }
 
 /// Two sets of columns, so that a packet can read one and write the other.

@@ -160,7 +160,7 @@ impl Mixture {
         let pairs = p.tokens * self.choices;
         let small = |numbers: usize| Work { bytes: 8 * numbers, ..Work::default() };
         let (order, tiles) = (At::from(Scratch::Order), At::from(Scratch::Tiles));
-        let count = vec![pairs as u32, self.experts as u32];
+        let count = vec![pairs as u32, self.experts as u32, 0];
         out.dispatch(("moe", "group"), [1, 1, 1], vec![p.chosen.clone(), order.clone(), tiles.clone()], count, small(pairs));
         let [codes, steps] = self.codes(p);
         let [to_codes, to_steps] = self.choice_codes(p);

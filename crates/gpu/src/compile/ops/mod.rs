@@ -2,6 +2,7 @@
 
 mod arrange;
 mod attention;
+mod chosen;
 mod elementwise;
 mod embed;
 mod experts;
@@ -10,6 +11,7 @@ mod mixture;
 mod norm;
 mod recurrent;
 mod rope;
+mod sparse;
 
 use super::{Lowering, Shape, Step, fuse::Node};
 use onebit_plan::{Op, Rows};
@@ -55,6 +57,15 @@ fn plain(op: &Op, l: &mut Lowering<'_>) -> Lowered {
         Op::Route(op) => experts::route(op, l),
         Op::Experts(op) => experts::lower(op, l),
         Op::Given(op) => embed::given(op, l),
+        Op::NgramEmbed(op) => embed::ngram(op, l),
+        Op::BlockLinear(op) => chosen::block_linear(op, l),
+        Op::ChosenLinear(op) => chosen::chosen_linear(op, l),
+        Op::RgLru(op) => recurrent::rg_lru(op, l),
+        Op::Wkv(op) => recurrent::wkv(op, l),
+        Op::Lightning(op) => recurrent::lightning(op, l),
+        Op::Sinusoid(op) => rope::sinusoid(op, l),
+        Op::Index(op) => sparse::index(op, l),
+        Op::SparseAttention(op) => attention::sparse(op, l),
         _ => Err("there is no kernel yet".into()),
     }
 }

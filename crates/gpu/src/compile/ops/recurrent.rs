@@ -114,3 +114,35 @@ pub(crate) fn selective_scan(op: &SelectiveScan, l: &mut Lowering<'_>) -> Lowere
     let groups = [(heads * head).div_ceil(CHANNELS), 1];
     l.recurrent(Recurrent { kernel, operands, state: op.state, out: op.out, groups, numbers, bytes })
 }
+
+/// A recurrence of each channel by itself: two values, and `weights` of as many numbers.
+fn channels(kernel: &str, values: [Value; 2], weights: Vec<At>, state: StateId, kept: usize, out: Value, l: &mut Lowering<'_>) -> Lowered {
+    let channels = l.width(out);
+    let operands = values.map(At::from).into_iter().chain(weights).collect();
+    let (groups, bytes) = ([channels.div_ceil(CHANNELS), 1], [4 * kept * channels, 12 * channels]);
+    l.recurrent(Recurrent { kernel: kernel.into(), operands, state, out, groups, numbers: sizes([channels]), bytes })
+}
+
+pub(crate) fn rg_lru(op: &ops::RgLru, l: &mut Lowering<'_>) -> Lowered {
+    channels("rg_lru", [op.x, op.decay], vec![], op.state, 1, op.out, l)
+}
+
+pub(crate) fn wkv(op: &ops::Wkv, l: &mut Lowering<'_>) -> Lowered {
+    let weights = [op.decay, op.first].map(|w| l.weight(w, Form::Numbers).into()).to_vec();
+    channels("wkv", [op.k, op.v], weights, op.state, 3, op.out, l)
+}
+
+/// Tokens of a block that the kernel takes at most.
+const BLOCK: usize = 512;
+
+pub(crate) fn lightning(op: &ops::Lightning, l: &mut Lowering<'_>) -> Lowered {
+    let ops::Lightning { heads, dim, block, .. } = *op;
+    if block > BLOCK {
+        return Err(format!("blocks of {block} tokens: the kernel takes up to {BLOCK}"));
+    }
+    let tables = [op.rate, op.queries, op.keys, op.inner].map(|w| At::from(l.weight(w, Form::Numbers)));
+    let operands = [op.q, op.k, op.v].map(At::from).into_iter().chain(tables).collect();
+    let bytes = [4 * heads * (dim + 2 * block) * dim, 4 * heads * (4 + block) * dim];
+    let numbers = sizes([heads, dim, block]);
+    l.recurrent(Recurrent { kernel: "lightning".into(), operands, state: op.state, out: op.out, groups: [heads, 1], numbers, bytes })
+}

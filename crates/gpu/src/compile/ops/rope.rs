@@ -1,8 +1,8 @@
-//! Rotary positions.
+//! Positions: rotary, and as rows of sines.
 
 use super::{Lowered, count};
 use crate::compile::{Input, Lowering, Recorder, Shape, Step, Symbol, Work};
-use onebit_plan::{RopeStyle, Rows, Value, ops::ApplyRope};
+use onebit_plan::{RopeStyle, Rows, Value, ops};
 
 struct Rope {
     x: Value,
@@ -17,7 +17,7 @@ struct Rope {
     rows: Rows,
 }
 
-pub(crate) fn lower(op: &ApplyRope, l: &mut Lowering<'_>) -> Lowered {
+pub(crate) fn lower(op: &ops::ApplyRope, l: &mut Lowering<'_>) -> Lowered {
     let rows = l.plan.value(op.out).rows;
     if rows != Rows::Tokens {
         return Err("rows of outputs are not turned".into());
@@ -38,5 +38,30 @@ impl Step for Rope {
         let numbers = [&numbers[..], &[self.scale.to_bits()]].concat();
         let work = Work { bytes: 8 * rows * self.width, ..Work::default() };
         out.dispatch(("rope", "rope"), [rows, 1, 1], pointers, numbers, work);
+    }
+}
+
+struct Sinusoid {
+    positions: Input,
+    frequencies: Symbol,
+    pairs: usize,
+    offset: usize,
+    out: Value,
+}
+
+pub(crate) fn sinusoid(op: &ops::Sinusoid, l: &mut Lowering<'_>) -> Lowered {
+    if l.plan.value(op.out).rows != Rows::Tokens {
+        return Err("rows of outputs have no positions".into());
+    }
+    let (positions, pairs) = (l.input(Input::Position(0)), op.frequencies.len());
+    let frequencies = l.constant(op.frequencies.iter().copied());
+    Ok(Box::new(Sinusoid { positions, frequencies, pairs, offset: op.offset, out: op.out }))
+}
+
+impl Step for Sinusoid {
+    fn record(&self, shape: &Shape, out: &mut Recorder) {
+        let pointers = vec![self.positions.into(), self.frequencies.at(0), self.out.into()];
+        let work = Work { bytes: 8 * shape.tokens * self.pairs, ..Work::default() };
+        out.dispatch(("rope", "sinusoid"), [shape.tokens, 1, 1], pointers, vec![self.pairs as u32, self.offset as u32], work);
     }
 }
