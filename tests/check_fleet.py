@@ -4,11 +4,9 @@ when it is back. With --full, LiteLLM is installed into target/fleet-venv; other
 
 import asyncio
 import importlib.util
-import json
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,24 +18,6 @@ import urllib.request
 import common
 
 VENV = common.ROOT / "target/fleet-venv"
-TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
-
-
-def model(folder):
-    """A tiny model of random weights, whose tokens are bytes."""
-    for file in ("config.json", "model.safetensors"):
-        shutil.copy(common.ROOT / "crates/models/tests/data/llama" / file, folder)
-    # Byte-level BPE writes a byte as a character that can be printed: itself, or one of those from 256 on.
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = iter(range(256, 512))
-    vocabulary = {chr(b if b in printable else next(others)): b for b in range(256)}
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    bpe = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False}
-    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": level}
-    whole |= {"post_processor": None, "decoder": level, "model": bpe | {"byte_fallback": False, "vocab": vocabulary, "merges": []}}
-    (folder / "tokenizer.json").write_text(json.dumps(whole))
-    (folder / "chat.jinja").write_text(TEMPLATE)
-    return folder
 
 
 class Server:
@@ -48,7 +28,7 @@ class Server:
                 port = s.getsockname()[1]
         self.port = port
         command = [binary, "serve", "-q", "-m", str(folder), "--alias", "small", "--port", str(port), "--metrics", "--api-key", "secret"]
-        self.process = subprocess.Popen([*command, "--chat-template", str(folder / "chat.jinja"), "--threads", "1"])
+        self.process = subprocess.Popen([*command, "--threads", "1"])
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
@@ -150,7 +130,7 @@ def main():
         os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
     tally = common.Tally()
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(check(tally, args.binary, model(pathlib.Path(folder))))
+        asyncio.run(check(tally, args.binary, common.byte_model(pathlib.Path(folder))))
     tally.end()
 
 

@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// The events of one request. Dropping it cancels the request.
 #[derive(Debug)]
@@ -65,6 +66,21 @@ impl Stream {
             queue.sleepers += 1;
             queue = self.channel.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.sleepers -= 1;
+        }
+    }
+
+    /// The same for those who have something else to look after: [`Poll::Pending`] where nothing came for as long as `patience`.
+    pub fn blocking_next_within(&mut self, patience: Duration) -> Poll<Option<Event>> {
+        let mut queue = self.channel.lock();
+        if queue.events.is_empty() && !queue.ended {
+            queue.sleepers += 1;
+            let nothing_came = |queue: &mut Queue| queue.events.is_empty() && !queue.ended;
+            queue = self.channel.ready.wait_timeout_while(queue, patience, nothing_came).unwrap_or_else(PoisonError::into_inner).0;
+            queue.sleepers -= 1;
+        }
+        match queue.events.pop_front() {
+            None if !queue.ended => Poll::Pending,
+            next => Poll::Ready(next),
         }
     }
 
@@ -141,7 +157,6 @@ mod tests {
     use crate::{Finish, FinishReason, Timings, Token, Usage};
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
-    use std::time::Duration;
 
     fn token(id: u32) -> Event {
         Event::Token(Token { id, text: String::new(), logprobs: None })
@@ -176,6 +191,21 @@ mod tests {
         assert_eq!(stream.blocking_next(), Some(finished()));
         assert_eq!(stream.blocking_next(), None);
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_may_lose_patience_and_loses_nothing_by_it() {
+        let (sender, mut stream) = channel();
+        assert_eq!(stream.blocking_next_within(Duration::from_millis(2)), Poll::Pending);
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            sender.send(token(1));
+            sender.send(finished());
+        });
+        assert_eq!(stream.blocking_next_within(Duration::from_secs(60)), Poll::Ready(Some(token(1))));
+        writer.join().unwrap();
+        assert_eq!(stream.blocking_next_within(Duration::ZERO), Poll::Ready(Some(finished())));
+        assert_eq!(stream.blocking_next_within(Duration::from_secs(60)), Poll::Ready(None));
     }
 
     #[derive(Default)]

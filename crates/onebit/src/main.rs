@@ -11,6 +11,8 @@ mod failure;
 mod identity;
 mod llama_server;
 mod log;
+mod markdown;
+mod offered;
 mod open;
 mod progress;
 mod prompt;

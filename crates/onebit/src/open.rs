@@ -268,6 +268,18 @@ pub(crate) enum Purpose {
     Own,
 }
 
+/// How a model is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole<S> {
+    /// So many sequences run at once.
+    pub sequences: usize,
+    pub purpose: Purpose,
+    /// What it sees, or whether it is to.
+    pub see: S,
+    /// Bytes of memory that it may take, where there is a bound besides what the machine has.
+    pub room: Option<usize>,
+}
+
 /// A model that answers.
 pub(crate) struct Loaded<V: Vocabulary = Tokenizer> {
     pub engine: Engine<V>,
@@ -279,6 +291,8 @@ pub(crate) struct Loaded<V: Vocabulary = Tokenizer> {
     pub plan: Plan,
     /// Where it came from.
     pub checkpoint: Checkpoint,
+    /// Bytes that it takes, its vision tower aside.
+    pub memory: usize,
 }
 
 /// Fetches, opens, loads; with a bar.
@@ -286,7 +300,7 @@ pub(crate) fn engine(model: &str, device: &DeviceArgs, context: &ContextArgs, se
     let path = obtain(model, loudness)?;
     let name = display_name(model, &path);
     let bar = progress::bar(loudness, "loading", 0);
-    let loaded = engine_at(&path, name, device, context, (1, Purpose::Text, see), &mut |p| {
+    let loaded = engine_at(&path, name, device, context, Whole { sequences: 1, purpose: Purpose::Text, see, room: None }, &mut |p| {
         bar.set_length(p.total as u64);
         bar.set_position(p.done as u64);
     });
@@ -300,29 +314,31 @@ pub(crate) fn engine_at(
     name: String,
     device: &DeviceArgs,
     context: &ContextArgs,
-    (sequences, purpose, see): (usize, Purpose, See<'_>),
+    whole: Whole<See<'_>>,
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<Loaded> {
     let checkpoint = Checkpoint::open(path)?;
     let tokenizer = Arc::new(Tokenizer::from_checkpoint(&checkpoint)?);
     let template = ChatTemplate::from_checkpoint(&checkpoint, &tokenizer).with_context(|| path.display().to_string())?;
-    let see = if device.family.is_some() { see.of_family() } else { see };
+    let see = if device.family.is_some() { whole.see.of_family() } else { whole.see };
     let vision = see.find(&checkpoint)?;
     let sight = vision.as_ref().map(|vision| vision.sight);
-    let (engine, plan) = engine_of(&checkpoint, tokenizer, device, context, (sequences, purpose, sight), progress)?;
+    let Whole { sequences, purpose, room, .. } = whole;
+    let whole = Whole { sequences, purpose, see: sight, room };
+    let (engine, plan, memory) = engine_of(&checkpoint, tokenizer, device, context, whole, progress)?;
     let tower = vision.map(|vision| sight::load(vision, self::device(device)?.as_ref(), device, progress)).transpose()?;
-    Ok(Loaded { engine, template, tower, name, plan, checkpoint })
+    Ok(Loaded { engine, template, tower, name, plan, checkpoint, memory })
 }
 
-/// An engine for the model of a checkpoint, and its plan; for one that sees where there is a `sight`.
+/// An engine for the model of a checkpoint, its plan, and the bytes that it takes; for one that sees where there is a `sight`.
 pub(crate) fn engine_of<V: Vocabulary>(
     checkpoint: &Checkpoint,
     vocabulary: Arc<V>,
     device: &DeviceArgs,
     context: &ContextArgs,
-    (sequences, purpose, sight): (usize, Purpose, Option<Sight>),
+    Whole { sequences, purpose, see: sight, room }: Whole<Option<Sight>>,
     progress: &mut dyn FnMut(Progress),
-) -> anyhow::Result<(Engine<V>, Plan)> {
+) -> anyhow::Result<(Engine<V>, Plan, usize)> {
     let mut model = match (purpose, sight) {
         (_, Some(sight)) => seeing(checkpoint, device, sight)?,
         (Purpose::Text, None) => model(checkpoint, device, Loudness::Quiet)?,
@@ -350,7 +366,12 @@ pub(crate) fn engine_of<V: Vocabulary>(
         }
         None => limits(&plan, tokens, sequences, sequences, device),
     };
-    let executable = load(self::device(device)?.as_ref(), model, &limits, progress)?;
+    let on = self::device(device)?;
+    let memory = on.memory(&model, &limits);
+    if let Some(room) = room {
+        memory.fits(room).context("the model could not be loaded")?;
+    }
+    let executable = load(on.as_ref(), model, &limits, progress)?;
     let config = Config {
         max_sequences: sequences,
         context: tokens,
@@ -363,7 +384,7 @@ pub(crate) fn engine_of<V: Vocabulary>(
         whole: plan.looks_ahead(),
         ..Config::default()
     };
-    Ok((Engine::new(executable, vocabulary, config), plan))
+    Ok((Engine::new(executable, vocabulary, config), plan, memory.total()))
 }
 
 /// How the model scores pairs of texts.

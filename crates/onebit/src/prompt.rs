@@ -18,17 +18,27 @@ pub(crate) fn message(text: &str, images: usize) -> Value {
     json!({"role": "user", "content": parts})
 }
 
-/// What a model makes of an image in a file.
-pub(crate) fn look(tower: &Tower, file: &Path) -> anyhow::Result<Arc<Seen>> {
+/// The bytes of an image's file, within limits.
+pub(crate) fn read_image(file: &Path) -> anyhow::Result<Vec<u8>> {
     let limits = Limits::default();
     let mut bytes = vec![];
     let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
     // One more than is allowed, so that what is too long is seen to be.
     opened.take(limits.bytes as u64 + 1).read_to_end(&mut bytes).with_context(|| file.display().to_string())?;
-    match tower.look(&bytes, limits) {
+    Ok(bytes)
+}
+
+/// What a model makes of an image; `file` is what errors call it.
+pub(crate) fn see(tower: &Tower, bytes: &[u8], file: &Path) -> anyhow::Result<Arc<Seen>> {
+    match tower.look(bytes, Limits::default()) {
         Err(error @ onebit_vision::Error::Device(_)) => Err(error.into()),
         seen => seen.map_err(|error| Usage(format!("{}: {error}", file.display())).into()),
     }
+}
+
+/// What a model makes of an image in a file.
+pub(crate) fn look(tower: &Tower, file: &Path) -> anyhow::Result<Arc<Seen>> {
+    see(tower, &read_image(file)?, file)
 }
 
 /// How a template's text is encoded.
@@ -40,11 +50,6 @@ pub(crate) fn rendered(loaded: &Loaded, mut messages: Value) -> anyhow::Result<S
     let processor = loaded.tower.as_ref().map(Tower::processor);
     template.contents(processor.map(|p| p.mark())).fit(&mut messages, processor.map_or("", |p| p.bare()));
     Ok(template.render(&messages, &Render { add_generation_prompt: true, ..Render::default() })?)
-}
-
-/// Asks for an answer to messages, whose images these are.
-pub(crate) fn of_messages(loaded: &Loaded, messages: Value, images: &[Arc<Seen>]) -> anyhow::Result<Request> {
-    of_text(loaded, &rendered(loaded, messages)?, images, RENDERED)
 }
 
 /// Asks for what follows a text. Images whose marks it lacks come before it.

@@ -22,8 +22,8 @@ pub(crate) async fn pass(State(app): State<Arc<App>>, request: Request, next: Ne
             response
         }
         Verdict::Pass(cors) => {
-            let ready = if guard::OPEN.contains(&path.as_str()) { Ok(()) } else { app.model().map(drop) };
-            let mut response = match ready {
+            let serving = if guard::OPEN.contains(&path.as_str()) { Ok(()) } else { app.serving() };
+            let mut response = match serving {
                 Ok(()) => next.run(request).await,
                 Err(error) => {
                     body::discard(request.into_body()).await;

@@ -4,6 +4,8 @@
 //! `endpoints` has it received and read within bounds (`body`, `json`, `params`), makes the prompt's tokens, and
 //! submits it to the engine (what the answer is held to is in `forms`; for chats: `messages`, `images`, and `marks`, which keeps texts from being read as structure). What the engine yields (`generation`) becomes one JSON answer, or events (`sse`).
 //!
+//! Where there are several models, `shelf` loads them when they are asked for and has them leave.
+//!
 //! Rules that hold for all endpoints:
 //! - A parameter is honoured, or answered with a 400 that names it in `param`. Fields that cannot change an answer are passed
 //!   over by a list (in `params`); one that nobody knows is refused, since ignoring it might change the answer.
@@ -34,6 +36,7 @@ mod options;
 mod params;
 mod plain_tools;
 mod serve;
+mod shelf;
 mod sse;
 mod state;
 mod tools;
@@ -42,5 +45,6 @@ pub use images::place_images;
 pub use keys::{Keys, KeysError};
 pub use notify::Notify;
 pub use options::{Limits, ServeOptions};
-pub use serve::{LoadError, ServeError, Server, serve};
+pub use serve::{LoadError, ServeError, Server, serve, serve_several};
+pub use shelf::{LoadFault, Loader, Offer, ShelfLimits};
 pub use state::{LoadProgress, Loaded, ModelInfo, Ranks};

@@ -2,6 +2,7 @@
 
 use crate::state::{LoadProgress, Model};
 use onebit_engine::Stats;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -76,16 +77,22 @@ impl Notify {
         }
     }
 
-    /// Says that the server is alive, as long as its model works, until it is dropped.
-    pub(crate) async fn alive(&self, model: Arc<Model>) {
+    /// Says that the server is alive, as long as all models that are there work, until it is dropped.
+    pub(crate) async fn alive(&self, models: impl Fn() -> Vec<Arc<Model>>) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
-        let mut before = None;
+        let mut before: HashMap<String, Stats> = HashMap::new();
         loop {
-            let stats = model.engine.stats();
-            if model.engine.closed().is_none() && is_moving(before.as_ref(), &stats) {
+            let mut now = HashMap::new();
+            let mut moves = true;
+            for model in models() {
+                let stats = model.engine.stats();
+                moves &= model.engine.closed().is_none() && is_moving(before.get(&model.name), &stats);
+                now.insert(model.name.clone(), stats);
+            }
+            if moves {
                 self.send("WATCHDOG=1");
             }
-            before = Some(stats);
+            before = now;
             tokio::time::sleep(watchdog / 2).await;
         }
     }

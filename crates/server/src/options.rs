@@ -106,6 +106,8 @@ pub struct Limits {
     pub head_time: Duration,
     /// Time for a request's body.
     pub body_time: Duration,
+    /// Time for which a request may wait until its model is loaded, where there are several.
+    pub load_time: Duration,
     /// Time for which a client may take nothing of an answer that waits for it.
     pub write_time: Duration,
     /// Connections at a time; further ones wait to be accepted.
@@ -149,6 +151,7 @@ impl Default for Limits {
             depth: 64,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(60),
+            load_time: Duration::from_secs(600),
             write_time: Duration::from_secs(60),
             connections: 2048,
             messages: 4096,

@@ -5,6 +5,7 @@
 use crate::error::ApiError;
 use crate::json::{Fields, as_integer, kind_of, out_of_range, shorten, too_many, wrong_type};
 use crate::options::Limits;
+use crate::state::App;
 use onebit_engine::{Diffusion, Remasking, Request, Sampling};
 use serde_json::Value;
 use std::time::Duration;
@@ -68,9 +69,10 @@ pub(crate) fn refuse_steps(fields: &mut Fields, model: &crate::state::Model) -> 
 }
 
 /// Takes `model` and checks that it is ours.
-pub(crate) fn model(fields: &mut Fields, options: &crate::ServeOptions) -> Result<(), ApiError> {
+pub(crate) fn model(fields: &mut Fields, app: &App) -> Result<(), ApiError> {
     match fields.string("model")? {
-        Some(name) if !options.knows(&name) => Err(ApiError::no_model(&shorten(&name))),
+        // Of several models, the one that was named is the one that reads this.
+        Some(name) if app.shelf().is_none() && !app.options.knows(&name) => Err(ApiError::no_model(&shorten(&name))),
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use crate::endpoints::{panic_message, router};
 use crate::keys::Keys;
 use crate::notify::Notify;
 use crate::options::ServeOptions;
+use crate::shelf::{LoadFault, Offer, Shelf, ShelfLimits};
 use crate::state::{App, LoadProgress, Loaded, Model};
 use std::future::Future;
 use std::io;
@@ -102,6 +103,24 @@ where
     server.run(load, reaches(signals.clone(), 1), reaches(signals, 2)).await
 }
 
+/// The same with several models: each is loaded when somebody asks for it, and leaves where there is no room for another one. It answers at
+/// once, and that a model cannot be loaded is told to those who ask for it.
+pub async fn serve_several(
+    options: ServeOptions,
+    listener: Option<std::net::TcpListener>,
+    offers: Vec<Offer>,
+    limits: ShelfLimits,
+    listening: impl FnOnce(&Server),
+) -> Result<(), ServeError> {
+    let signals = count_signals().map_err(ServeError::Signals)?;
+    let server = match listener {
+        Some(listener) => Server::adopt(options, listener)?,
+        None => Server::bind(options).await?,
+    };
+    listening(&server);
+    server.run_several(offers, limits, reaches(signals.clone(), 1), reaches(signals, 2)).await
+}
+
 impl Server {
     /// Checks the options and listens.
     pub async fn bind(options: ServeOptions) -> Result<Self, ServeError> {
@@ -146,24 +165,55 @@ impl Server {
     where
         L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
     {
+        let (name, progress) = (self.app.options.model.clone(), self.app.progress.clone());
+        let loading = Box::pin(on_a_thread(move || load(progress).map(|loaded| Model::new(loaded, name)).map_err(LoadFault::Other)));
+        self.serve(Some(loading), stop, hurry).await
+    }
+
+    /// The same with several models, of which none is loaded before it is asked for. See [`serve_several`].
+    pub async fn run_several(
+        self,
+        offers: Vec<Offer>,
+        limits: ShelfLimits,
+        stop: impl Future<Output = ()>,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        self.app.offers(Shelf::new(offers, limits, self.app.options.limits.load_time));
+        self.serve(None, stop, hurry).await
+    }
+
+    async fn serve(
+        self,
+        mut loading: Option<Loading>,
+        stop: impl Future<Output = ()>,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
         let Self { listener, app, .. } = self;
         let router = router(app.clone());
         let places = Arc::new(Semaphore::new(app.options.limits.connections.min(Semaphore::MAX_PERMITS)));
         let (tell_stopping, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
-        let app_progress = app.progress.clone();
-        let mut loading = Some(start_loading(load, app.progress.clone()));
         let mut stop = pin!(stop);
         let notify = app.options.notify.clone();
-        let mut telling = tell(notify.clone(), |notify| async move { notify.loading(app_progress).await });
+        let alive = |app: Arc<App>| {
+            notify.iter().for_each(Notify::ready);
+            let models = move || app.ready_models().unwrap_or_default();
+            tell(notify.clone(), |notify| async move { notify.alive(models).await })
+        };
+        let mut telling = match &loading {
+            None => alive(app.clone()),
+            Some(_) => {
+                let progress = app.progress.clone();
+                tell(notify.clone(), |notify| async move { notify.loading(progress).await })
+            }
+        };
         loop {
             tokio::select! {
                 loaded = wait_for(&mut loading) => {
                     loading = None;
-                    let model = app.ready(loaded?);
+                    app.ready(loaded?);
                     tracing::info!("the model is loaded");
-                    notify.iter().for_each(Notify::ready);
-                    telling = tell(notify.clone(), |notify| async move { notify.alive(model).await });
+                    telling = alive(app.clone());
                 }
                 () = &mut telling => {}
                 (stream, place) = accept(&listener, &places) => {
@@ -182,25 +232,26 @@ impl Server {
         tell_stopping.send_replace(true);
         let drain = app.options.drain;
         tracing::info!(connections = connections.len(), ?drain, "stopping");
-        let engine = app.stop();
+        let engines = app.stop();
         let shut_down = |drain| {
-            let engine = engine.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Some(engine) = engine {
-                    engine.shutdown(drain);
+            let threads: Vec<_> =
+                engines.iter().cloned().map(|engine| tokio::task::spawn_blocking(move || engine.shutdown(drain))).collect();
+            async move {
+                for thread in threads {
+                    // A panic in there was reported by the engine.
+                    let _ = thread.await;
                 }
-            })
+            }
         };
         let drained = shut_down(drain);
         let mut all_ended = pin!(async {
             while connections.join_next().await.is_some() {}
-            // A panic in there was reported by the engine.
-            let _ = drained.await;
+            drained.await;
         });
         let in_time = tokio::select! {
             ended = timeout(drain.saturating_add(LAST_WORDS), &mut all_ended) => ended.is_ok(),
             () = hurry => {
-                let _ = shut_down(Duration::ZERO).await;
+                shut_down(Duration::ZERO).await;
                 timeout(LAST_WORDS, &mut all_ended).await.is_ok()
             }
         };
@@ -257,34 +308,30 @@ fn tell<F: Future<Output = ()> + Send + 'static>(notify: Option<Notify>, what: i
     }
 }
 
-type Loading = oneshot::Receiver<Result<Model, LoadError>>;
+type Loading = Pin<Box<dyn Future<Output = Result<Model, LoadFault>> + Send>>;
 
-/// A thread of its own rather than one of the runtime's: the runtime waits for those when it ends, and a load that nobody
-/// wants any more must not keep the process.
-fn start_loading<L>(load: L, progress: LoadProgress) -> Loading
-where
-    L: FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static,
-{
+/// What `load` gives. It runs on a thread of its own rather than one of the runtime's: the runtime waits for those when it ends, and a load
+/// that nobody wants any more must not keep the process.
+pub(crate) async fn on_a_thread<T: Send + 'static>(load: impl FnOnce() -> Result<T, LoadFault> + Send + 'static) -> Result<T, LoadFault> {
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load(progress).map(Model::from)));
-        let loaded = loaded.unwrap_or_else(|panic| Err(format!("loading the model panicked: {}", panic_message(&panic)).into()));
+        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(load));
+        let panicked = |panic| Err(LoadFault::Other(format!("loading the model panicked: {}", panic_message(&panic)).into()));
         // Nobody waits any more when the server has stopped.
-        let _ = sender.send(loaded);
+        let _ = sender.send(loaded.unwrap_or_else(panicked));
     };
     if let Err(error) = std::thread::Builder::new().name("1bit-load".into()).spawn(work) {
         tracing::error!(%error, "the thread that loads the model cannot be started");
     }
-    receiver
+    receiver.await.unwrap_or_else(|_| Err(LoadFault::Other("the thread that loads the model could not be started".into())))
 }
 
 /// What the loader gives, or nothing for ever once it has given it.
 async fn wait_for(loading: &mut Option<Loading>) -> Result<Model, ServeError> {
     let Some(loading) = loading else { return std::future::pending().await };
-    match loading.await {
-        Ok(loaded) => loaded.map_err(ServeError::Load),
-        Err(_) => Err(ServeError::Load("the thread that loads the model could not be started".into())),
-    }
+    loading.await.map_err(|fault| match fault {
+        LoadFault::Memory(error) | LoadFault::Other(error) => ServeError::Load(error),
+    })
 }
 
 /// Ready when the count reaches `n`.

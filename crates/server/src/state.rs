@@ -4,6 +4,7 @@ use crate::error::ApiError;
 use crate::keys::Keys;
 use crate::marks::Marks;
 use crate::options::ServeOptions;
+use crate::shelf::Shelf;
 use axum::http::StatusCode;
 use onebit_engine::{Engine, Sampling, SubmitError};
 use onebit_grammar::{Answer, Compiler, Grammar, GrammarError, Limits};
@@ -54,6 +55,8 @@ pub struct ModelInfo {
     pub bytes: u64,
     /// How weights are stored, the most frequent first: `Q4_1`, `F32`.
     pub weight_types: Vec<String>,
+    /// Bytes that the model takes where it runs: weights, caches and all else.
+    pub memory: usize,
     /// Differs from that of any other model, and of this one on another device or with other caches.
     pub identity: [u8; 32],
 }
@@ -78,6 +81,8 @@ impl LoadProgress {
 
 /// A model that answers: what was loaded, and what the server makes of it once.
 pub(crate) struct Model {
+    /// As answers call it.
+    pub(crate) name: String,
     pub(crate) engine: Engine,
     pub(crate) template: Option<ChatTemplate>,
     /// How the template takes what messages hold.
@@ -121,15 +126,15 @@ impl Reading {
     }
 }
 
-impl From<Loaded> for Model {
-    fn from(loaded: Loaded) -> Self {
+impl Model {
+    pub(crate) fn new(loaded: Loaded, name: String) -> Self {
         let Loaded { engine, template, tower, sampling, info, ranks } = loaded;
         let processor = tower.as_ref().map(Tower::processor);
         let marks = Marks::of(engine.tokenizer(), processor.into_iter().flat_map(|p| [p.mark(), p.token()]));
         let reading = Reading::of(template.as_ref(), engine.tokenizer());
         let plain_reading = Reading::with(reading.output.with_plain_calls(), engine.tokenizer());
         let contents = template.as_ref().map_or(Contents::TEXT, |template| template.contents(processor.map(|p| p.mark())));
-        Self { engine, template, contents, tower, sampling, info, ranks, marks, reading, plain_reading, compiler: OnceLock::new() }
+        Self { name, engine, template, contents, tower, sampling, info, ranks, marks, reading, plain_reading, compiler: OnceLock::new() }
     }
 }
 
@@ -156,6 +161,8 @@ impl Answered {
 enum Phase {
     Loading,
     Ready(Arc<Model>),
+    /// Several models, each of which has a state of its own.
+    Several(Arc<Shelf>),
     Stopping,
 }
 
@@ -168,6 +175,8 @@ pub(crate) struct App {
     phase: RwLock<Phase>,
     /// The engine, also after the phase has moved on to stopping.
     model: OnceLock<Arc<Model>>,
+    /// The models, where there are several; also then.
+    shelf: OnceLock<Arc<Shelf>>,
     /// Bytes of bodies that may still be taken in.
     pub(crate) bodies: Arc<Semaphore>,
     /// One at a time saves or restores a slot.
@@ -189,6 +198,7 @@ impl App {
             started: crate::error::unix_time(),
             phase: RwLock::new(Phase::Loading),
             model: OnceLock::new(),
+            shelf: OnceLock::new(),
             bodies: Arc::new(Semaphore::new(bodies)),
             keeping: Semaphore::new(1),
             answered: Answered::default(),
@@ -196,8 +206,47 @@ impl App {
         }
     }
 
-    /// The model, or the 503 that says why there is none.
-    pub(crate) fn model(&self) -> Result<Arc<Model>, ApiError> {
+    /// Whether requests are answered, or the 503 that says why not.
+    pub(crate) fn serving(&self) -> Result<(), ApiError> {
+        match self.shelf() {
+            Some(_) => Ok(()),
+            None => self.only().map(drop),
+        }
+    }
+
+    /// The models, where there are several and the server is not stopping.
+    pub(crate) fn shelf(&self) -> Option<Arc<Shelf>> {
+        match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Several(shelf) => Some(shelf.clone()),
+            _ => None,
+        }
+    }
+
+    /// The model that a request names, loaded where there are several and it is not there yet; or the error that says why there is none.
+    pub(crate) async fn model(&self, name: Option<&str>) -> Result<Arc<Model>, ApiError> {
+        match self.shelf() {
+            Some(shelf) => shelf.acquire(name, self.options.any_model).await,
+            None => self.only(),
+        }
+    }
+
+    /// The model, where there is one that is ready; of several, the one that `?model=NAME` of a query names, or the only one that is loaded.
+    pub(crate) fn watched(&self, query: Option<&str>) -> Result<Arc<Model>, ApiError> {
+        let Some(shelf) = self.shelf() else { return self.only() };
+        let named = query.into_iter().flat_map(|query| query.split('&')).find_map(|part| part.strip_prefix("model="));
+        shelf.loaded(named.map(percent_decoded).as_deref())
+    }
+
+    /// All models that are loaded.
+    pub(crate) fn ready_models(&self) -> Result<Vec<Arc<Model>>, ApiError> {
+        match self.shelf() {
+            Some(shelf) => Ok(shelf.ready()),
+            None => self.only().map(|model| vec![model]),
+        }
+    }
+
+    /// The only model, or the 503 that says why there is none.
+    fn only(&self) -> Result<Arc<Model>, ApiError> {
         match &*self.phase.read().unwrap_or_else(PoisonError::into_inner) {
             Phase::Ready(model) => match model.engine.closed() {
                 // The engine has logged why.
@@ -211,8 +260,15 @@ impl App {
                 error.progress = Some(self.progress.fraction());
                 Err(error)
             }
-            Phase::Stopping => Err(ApiError::unavailable("shutting_down", "The server is shutting down")),
+            Phase::Several(_) | Phase::Stopping => Err(ApiError::unavailable("shutting_down", "The server is shutting down")),
         }
+    }
+
+    /// There are several models, none of which is loaded yet.
+    pub(crate) fn offers(&self, shelf: Shelf) -> Arc<Shelf> {
+        let shelf = self.shelf.get_or_init(|| Arc::new(shelf)).clone();
+        *self.phase.write().unwrap_or_else(PoisonError::into_inner) = Phase::Several(shelf.clone());
+        shelf
     }
 
     /// The model is there. Nothing happens when the server is stopping already.
@@ -225,9 +281,30 @@ impl App {
         model
     }
 
-    /// New requests get a 503 from now on. Gives the engine, which may be running still.
-    pub(crate) fn stop(&self) -> Option<Engine> {
+    /// New requests get a 503 from now on. Gives the engines, which may be running still.
+    pub(crate) fn stop(&self) -> Vec<Engine> {
         *self.phase.write().unwrap_or_else(PoisonError::into_inner) = Phase::Stopping;
-        self.model.get().map(|m| m.engine.clone())
+        let several = self.shelf.get().map(|shelf| shelf.stop()).unwrap_or_default();
+        self.model.get().map(|m| m.engine.clone()).into_iter().chain(several).collect()
     }
+}
+
+/// A value of a query; what is wrongly encoded stays as it is.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        match hex.and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(if *first == b'+' { b' ' } else { *first });
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

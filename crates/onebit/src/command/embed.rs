@@ -127,9 +127,10 @@ impl Embed {
     }
 
     fn engine<V: Vocabulary>(&self, checkpoint: &Checkpoint, vocabulary: Arc<V>, loudness: Loudness) -> anyhow::Result<Engine<V>> {
-        let purpose = (usize::from(self.parallel), Purpose::Embeddings(self.pooling.pool), None);
+        let purpose = Purpose::Embeddings(self.pooling.pool);
+        let whole = open::Whole { sequences: usize::from(self.parallel), purpose, see: None, room: None };
         let bar = progress::bar(loudness, "loading", 0);
-        let engine = open::engine_of(checkpoint, vocabulary, &self.device, &self.context, purpose, &mut |p| {
+        let engine = open::engine_of(checkpoint, vocabulary, &self.device, &self.context, whole, &mut |p| {
             bar.set_length(p.total as u64);
             bar.set_position(p.done as u64);
         });

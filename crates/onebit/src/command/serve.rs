@@ -7,19 +7,21 @@ use crate::{
     companion,
     failure::Usage,
     identity, log,
-    open::{self, ContextArgs, DeviceArgs, Purpose},
+    offered::{Offered, Offers},
+    open::{self, ContextArgs, DeviceArgs, Purpose, Whole},
     sight::{See, SightArgs},
 };
 use anyhow::Context;
 use onebit_engine::Sampling;
 use onebit_formats::Checkpoint;
-use onebit_plan::Plan;
+use onebit_plan::{DeviceError, Plan};
 use onebit_registry::Reference;
-use onebit_server::{Loaded, ModelInfo, Ranks, ServeOptions};
+use onebit_server::{LoadFault, LoadProgress, Loaded, Loader, ModelInfo, Offer, Ranks, ServeOptions, ShelfLimits};
 use onebit_text::ChatTemplate;
 use std::{
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,12 +30,19 @@ use std::{
 /// Listens at once; `/health` tells when the model is loaded. SIGTERM and Ctrl-C let running answers finish.
 #[derive(clap::Args)]
 pub(crate) struct Serve {
-    /// The model
-    #[arg(short, long, value_name = "MODEL")]
-    model: String,
-    /// The name that clients use [default: the model's own]
+    /// The model; several, or a folder of several, are loaded when they are asked for, and the longest unused one leaves where there is no
+    /// room
+    #[arg(short, long, value_name = "MODEL", required = true)]
+    model: Vec<String>,
+    /// The name that clients use [default: the model's own]; with several models, ALIAS=NAME is another name for one
     #[arg(short, long, value_name = "NAME")]
     alias: Vec<String>,
+    /// Most of several models that are loaded at a time; 1 for one after the other [default: as many as fit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_loaded: Option<u16>,
+    /// Most memory that several models take together, such as 12G or 800M [default: what is free when the server starts]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_memory: Option<usize>,
     /// Answer whatever model a request names
     #[arg(long)]
     any_model: bool,
@@ -135,6 +144,19 @@ struct Defaults {
     seed: Option<u64>,
 }
 
+/// A number of bytes, in units of 1024 where a letter says so.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, shift) = match text.trim_end_matches(['B', 'b', 'i']).char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        Some((at, 'T' | 't')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let exact = number.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0).map(|n| n * (1u64 << shift) as f64);
+    exact.filter(|n| *n < 1e18).map(|n| n as usize).ok_or_else(|| "a number of bytes is needed, such as 800M or 12G".into())
+}
+
 /// Numbers from `least` to `most`.
 fn range(least: f32, most: f32) -> impl Fn(&str) -> Result<f32, String> + Clone + Send + Sync + 'static {
     move |text| match text.parse::<f32>() {
@@ -176,12 +198,8 @@ impl Serve {
         self.stop_with.map_or(Ok(()), companion::end_with)?;
         let template = self.chat_template.as_deref().map(read_template).transpose()?;
         // Fetching may ask for patience and can fail: before the port is taken, so that a client never waits for a download.
-        let path = open::obtain(&self.model, loudness)?;
-        let name = open::display_name(&self.model, &path);
-        let mut names = self.alias.clone();
-        names.push(name);
-        let options = self.options(names)?;
-        let model = options.model.clone();
+        let offers = Offers::find(&self.model, &self.alias, loudness)?;
+        let options = self.options(&offers)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("starting the server")?;
         let socket = operations::passed_socket()?;
         let (reloads, notify) = (self.operations.config.is_some() || self.api_key_file.is_some(), options.notify.clone());
@@ -191,46 +209,6 @@ impl Serve {
             _ if json => tracing::info!("{text}"),
             _ => eprintln!("{text}"),
         };
-        let purpose = match self.pooling.pool() {
-            _ if self.reranking => Purpose::Ranking,
-            pool if self.embeddings || pool.is_some() => Purpose::Embeddings(pool),
-            _ => Purpose::Own,
-        };
-        let load = move |progress: onebit_server::LoadProgress| -> Result<Loaded, onebit_server::LoadError> {
-            let see = if self.no_mmproj || purpose != Purpose::Own { See::Not } else { See::IfItCan(&self.sight) };
-            let report = &mut |p: onebit_plan::Progress| progress.report(p.done, p.total);
-            let whole = (usize::from(self.parallel), purpose, see);
-            let loaded = open::engine_at(&path, model.clone(), &self.device, &self.context, whole, report).map_err(Failed)?;
-            if loaded.engine.config().pooling.is_some()
-                && let Some(name) = onebit_models::prompts(&loaded.checkpoint).map_err(|e| Failed(e.into()))?.usual
-            {
-                tracing::warn!("the model was made with its prompt `{name}` before each text: clients have to write it");
-            }
-            say(format!("{model} is ready: {} sequences of {} tokens", self.parallel, loaded.engine.context()));
-            let identity = if self.operations.saves_slots() { identity::of(&loaded, &self.device) } else { [0; 32] };
-            let template = match &template {
-                None => loaded.template,
-                Some(source) => {
-                    let replaced = ChatTemplate::replaced(&loaded.checkpoint, loaded.engine.tokenizer(), source);
-                    Some(replaced.map_err(|e| Failed(e.into()))?)
-                }
-            };
-            let ranks = match purpose {
-                Purpose::Ranking => {
-                    let ranking = open::ranking(&loaded.checkpoint).map_err(Failed)?;
-                    Some(Ranks { second: ranking.second, prompt: ranking.prompt })
-                }
-                _ => None,
-            };
-            Ok(Loaded {
-                sampling: self.sampling.over(suggested(&loaded.checkpoint)),
-                info: ModelInfo { identity, ..info(&loaded.plan) },
-                engine: loaded.engine,
-                template,
-                ranks,
-                tower: loaded.tower,
-            })
-        };
         let listening = |server: &onebit_server::Server| {
             say(format!("listening on http://{}/v1", server.address()));
             // Where nothing can have changed, a terminal that closes ends the server, as it does other programs.
@@ -238,18 +216,104 @@ impl Serve {
                 tracing::error!("settings cannot be read again: {error:#}");
             }
         };
-        runtime.block_on(onebit_server::serve(options, socket, load, listening)).map_err(|e| match e {
-            // The loader's own error knows what kind it is.
-            onebit_server::ServeError::Load(inner) => match inner.downcast::<Failed>() {
-                Ok(failed) => failed.0,
-                Err(other) => anyhow::anyhow!(other),
-            },
-            other => other.into(),
+        let offers = match offers {
+            Offers::One(one) => {
+                let load = move |progress| self.load(&one, template.as_deref(), progress, None, &say).map_err(|error| Failed(error).into());
+                return runtime.block_on(onebit_server::serve(options, socket, load, listening)).map_err(|e| match e {
+                    // The loader's own error knows what kind it is.
+                    onebit_server::ServeError::Load(inner) => match inner.downcast::<Failed>() {
+                        Ok(failed) => failed.0,
+                        Err(other) => anyhow::anyhow!(other),
+                    },
+                    other => other.into(),
+                });
+            }
+            Offers::Several(offers) => offers,
+        };
+        let limits = ShelfLimits {
+            models: self.max_loaded.map(usize::from),
+            // Caches take their memory when they are written, so what is free tells too much while models have just been loaded.
+            memory: self.max_memory.or_else(onebit_cpu::available_memory),
+        };
+        let serve = Arc::new(self);
+        let offer = |offered: Offered| {
+            let (name, aliases, serve) = (offered.name.clone(), offered.aliases.clone(), serve.clone());
+            let load: Arc<Loader> = Arc::new(move |progress, room| {
+                serve.load(&offered, None, progress, room, &say).map_err(|error| {
+                    // One that would not fit alone need not have others leave.
+                    let may_fit = |needed: usize| limits.memory.is_none_or(|all| needed <= all);
+                    let is_memory = error
+                        .chain()
+                        .any(|cause| matches!(cause.downcast_ref(), Some(DeviceError::Memory { needed, .. }) if may_fit(*needed)));
+                    let error = anyhow::anyhow!("{error:#}").into();
+                    if is_memory { LoadFault::Memory(error) } else { LoadFault::Other(error) }
+                })
+            });
+            Offer { name, aliases, load }
+        };
+        let offers = offers.into_iter().map(offer).collect();
+        Ok(runtime.block_on(onebit_server::serve_several(options, socket, offers, limits, listening))?)
+    }
+
+    /// What is served of a model; in `room` bytes of memory, where there is a bound.
+    fn load(
+        &self,
+        offered: &Offered,
+        template: Option<&str>,
+        progress: LoadProgress,
+        room: Option<usize>,
+        say: &dyn Fn(String),
+    ) -> anyhow::Result<Loaded> {
+        let purpose = match self.pooling.pool() {
+            _ if self.reranking => Purpose::Ranking,
+            pool if self.embeddings || pool.is_some() => Purpose::Embeddings(pool),
+            _ => Purpose::Own,
+        };
+        let see = if self.no_mmproj || purpose != Purpose::Own { See::Not } else { See::IfItCan(&self.sight) };
+        let report = &mut |p: onebit_plan::Progress| progress.report(p.done, p.total);
+        let whole = Whole { sequences: usize::from(self.parallel), purpose, see, room };
+        let loaded = open::engine_at(&offered.path, offered.name.clone(), &self.device, &self.context, whole, report)?;
+        if loaded.engine.config().pooling.is_some()
+            && let Some(name) = onebit_models::prompts(&loaded.checkpoint)?.usual
+        {
+            tracing::warn!("the model was made with its prompt `{name}` before each text: clients have to write it");
+        }
+        say(format!("{} is ready: {} sequences of {} tokens", offered.name, self.parallel, loaded.engine.context()));
+        let identity = if self.operations.saves_slots() { identity::of(&loaded, &self.device) } else { [0; 32] };
+        let template = match template {
+            None => loaded.template,
+            Some(source) => Some(ChatTemplate::replaced(&loaded.checkpoint, loaded.engine.tokenizer(), source)?),
+        };
+        let ranks = match purpose {
+            Purpose::Ranking => {
+                let ranking = open::ranking(&loaded.checkpoint)?;
+                Some(Ranks { second: ranking.second, prompt: ranking.prompt })
+            }
+            _ => None,
+        };
+        Ok(Loaded {
+            sampling: self.sampling.over(suggested(&loaded.checkpoint)),
+            info: ModelInfo { identity, memory: loaded.memory, ..info(&loaded.plan) },
+            engine: loaded.engine,
+            template,
+            ranks,
+            tower: loaded.tower,
         })
     }
 
     /// What the server is told.
-    fn options(&self, mut names: Vec<String>) -> anyhow::Result<ServeOptions> {
+    fn options(&self, offers: &Offers) -> anyhow::Result<ServeOptions> {
+        let (model, aliases) = match offers {
+            Offers::One(one) => (one.name.clone(), one.aliases.clone()),
+            Offers::Several(_) => {
+                for (flag, is_given) in [("--chat-template", self.chat_template.is_some()), ("--mmproj", self.sight.mmproj.is_some())] {
+                    if is_given {
+                        return Err(Usage(format!("{flag} is for one model, and there are several")).into());
+                    }
+                }
+                (String::new(), vec![])
+            }
+        };
         let mut options = ServeOptions {
             host: self.host.clone(),
             port: self.port,
@@ -258,8 +322,8 @@ impl Serve {
             allowed_hosts: self.allowed_host.clone(),
             allowed_origins: self.allowed_origin.clone(),
             any_model: self.any_model,
-            model: names.remove(0),
-            aliases: names,
+            model,
+            aliases,
             reasoning_budget: usize::try_from(self.reasoning_budget).ok(),
             drain: Duration::from_secs(self.drain),
             limits: onebit_server::Limits {
@@ -299,14 +363,30 @@ impl Serve {
     /// Says whether all that can be known before a model is loaded is right.
     fn check(&self) -> anyhow::Result<()> {
         self.chat_template.as_deref().map(read_template).transpose()?;
-        let reference = Reference::parse(&self.model)?;
-        if let Reference::Path(path) = &reference {
-            Checkpoint::open(path)?;
+        let offers = match self
+            .model
+            .iter()
+            .map(|model| Ok(matches!(Reference::parse(model)?, Reference::Path(_))))
+            .collect::<anyhow::Result<Vec<_>>>()?
+        {
+            // What would have to be fetched is not looked at.
+            local if local.contains(&false) => {
+                let named = |model: &String| Offered { path: model.into(), name: model.clone(), aliases: vec![] };
+                Offers::Several(self.model.iter().map(named).collect())
+            }
+            _ => Offers::find(&self.model, &self.alias, Loudness::Quiet)?,
+        };
+        let paths = match &offers {
+            Offers::One(one) => std::slice::from_ref(one),
+            Offers::Several(all) => all.as_slice(),
+        };
+        for offered in paths.iter().filter(|offered| offered.path.exists()) {
+            Checkpoint::open(&offered.path)?;
         }
-        let options = self.options(vec![self.model.clone()])?;
+        let options = self.options(&offers)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the check")?;
         let address = runtime.block_on(onebit_server::Server::check(&options))?;
-        Ok(writeln!(std::io::stdout(), "{} would be served at http://{address}/v1: flags and settings are right", self.model)?)
+        Ok(writeln!(std::io::stdout(), "{} would be served at http://{address}/v1: flags and settings are right", self.model.join(", "))?)
     }
 }
 
@@ -342,6 +422,7 @@ fn info(plan: &Plan) -> ModelInfo {
         parameters: plan.weights.iter().map(|w| w.shape.iter().product::<usize>() as u64).sum(),
         bytes: plan.weight_bytes() as u64,
         weight_types: types.into_iter().map(|t| t.0).collect(),
+        memory: 0,
         identity: [0; 32],
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
     let work = prepare(&app, body, |app, model, mut fields| {
-        params::model(&mut fields, &app.options)?;
+        params::model(&mut fields, app)?;
         let prompt = messages::render(&mut fields, model, &app.options.limits)?;
         fields.finish()?;
         Ok(prompt.rendered.into_text())

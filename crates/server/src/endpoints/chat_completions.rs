@@ -22,7 +22,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
     let (model, Parsed { request, n, streaming, reader }) = prepare(&app, body, parse).await?;
     let (logprobs, tokenizer) = (request.logprobs.is_some(), model.engine.tokenizer().clone());
     let object = if streaming.is_some() { "chat.completion.chunk" } else { "chat.completion" };
-    let head = Head::new("chatcmpl-", object, &app.options.model);
+    let head = Head::new("chatcmpl-", object, &model.name);
     let generation = Generation::submit(&model.engine, params::repeat(request, n), "messages")?;
     match streaming {
         Some(Streaming { include_usage }) => {
@@ -44,7 +44,7 @@ struct Parsed {
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let limits = &app.options.limits;
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let streaming = params::streaming(&mut fields)?;
     let n = params::choices(&mut fields, 1, limits)?;
     let logprobs = logprobs(&mut fields, limits.top_logprobs)?;

@@ -19,22 +19,22 @@ use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
     let (model, parsed) = prepare(&app, body, parse).await?;
-    answer(&app, &model, parsed).await
+    answer(&model, parsed).await
 }
 
 /// Has the engine answer, and writes what it does.
-pub(super) async fn answer(app: &App, model: &Model, parsed: Parsed) -> Result<Response, ApiError> {
+pub(super) async fn answer(model: &Model, parsed: Parsed) -> Result<Response, ApiError> {
     let Parsed { request, stream, return_tokens } = parsed;
     let evaluated = request.prompt.len();
     let generation = Generation::submit(&model.engine, [request], "prompt")?;
     if stream {
-        let format = Writer { model: app.options.model.clone(), evaluated, predicted: 0, return_tokens };
+        let format = Writer { model: model.name.clone(), evaluated, predicted: 0, return_tokens };
         return Ok(sse::respond(generation.begin().await?, format));
     }
     let mut choices = generation.collect().await?;
     let choice = choices.pop().ok_or_else(|| ApiError::internal("an answer without a choice"))?;
     let tokens = if return_tokens { choice.tokens.iter().map(|t| t.id).collect() } else { vec![] };
-    Ok(answer::json(&Last::new(choice.text, tokens, &app.options.model, &choice.finish)))
+    Ok(answer::json(&Last::new(choice.text, tokens, &model.name, &choice.finish)))
 }
 
 pub(super) struct Parsed {
@@ -53,7 +53,7 @@ fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiErro
 /// Takes all fields but the prompt, and refuses those that are left.
 pub(super) fn parameters(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let limits = &app.options.limits;
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
     params::refuse_steps(&mut fields, model)?;
     let mut request = params::request(&mut fields, &["n_predict", "max_tokens"], 0, &model.sampling, limits, None)?;

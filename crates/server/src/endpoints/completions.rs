@@ -30,7 +30,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
     let (model, parsed) = prepare(&app, body, parse).await?;
     let Parsed { requests, streaming, plan } = parsed;
     let generation = Generation::submit(&model.engine, requests, "prompt")?;
-    let writer = Writer::new(Head::new("cmpl-", "text_completion", &app.options.model), model.engine.tokenizer().clone(), plan, streaming);
+    let writer = Writer::new(Head::new("cmpl-", "text_completion", &model.name), model.engine.tokenizer().clone(), plan, streaming);
     match streaming {
         Some(_) => Ok(sse::respond(generation.begin().await?, writer)),
         None => Ok(writer.whole(generation.collect().await?)),
@@ -56,7 +56,7 @@ struct Plan {
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
     let (limits, tokenizer) = (&app.options.limits, model.engine.tokenizer());
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let streaming = params::streaming(&mut fields)?;
     let prompt = fields.value("prompt").ok_or_else(|| ApiError::invalid("prompt", "`prompt` is missing"))?;
     params::refuse_steps(&mut fields, model)?;

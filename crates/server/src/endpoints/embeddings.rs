@@ -31,7 +31,7 @@ pub(super) async fn openai(State(app): State<Arc<App>>, body: Body) -> Result<Re
     let vectors = embedded.vectors.into_iter().map(|mut of_text| of_text.pop().unwrap_or_default());
     let data: Vec<Datum> = vectors.enumerate().map(|(index, v)| Datum { object: "embedding", index, embedding: numbers(v) }).collect();
     let usage = json!({ "prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens });
-    Ok(answer::json(&List { object: "list", model: &app.options.model, data, usage }))
+    Ok(answer::json(&List { object: "list", model: &model.name, data, usage }))
 }
 
 pub(super) async fn llama(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
@@ -52,7 +52,7 @@ struct Asked {
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Asked, ApiError> {
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let width = model.engine.embedding_width().filter(|_| model.ranks.is_none()).ok_or_else(no_embeddings)?;
     let (name, input) = match (fields.value("input"), fields.value("content")) {
         (Some(_), Some(_)) => return Err(ApiError::invalid("content", "`input` and `content` must not both be given")),

@@ -9,6 +9,6 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    app.model()?;
+    app.serving()?;
     Ok(answer::json(&json!({ "status": "ok" })))
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
     let (model, parsed) = prepare(&app, body, parse).await?;
-    completion::answer(&app, &model, parsed).await
+    completion::answer(&model, parsed).await
 }
 
 /// `input_prefix`, and `prompt` after it, come before the gap, `input_suffix` comes after it.

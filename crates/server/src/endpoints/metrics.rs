@@ -21,9 +21,19 @@ pub(super) async fn handle(State(app): State<Arc<App>>) -> Result<Response, ApiE
     if !app.options.metrics {
         return Err(ApiError::unable("The server tells no metrics: start it with `--metrics`"));
     }
-    let stats = app.model()?.engine.stats();
-    let mut page = Page { model: app.options.model.clone(), families: vec![] };
-    page.engine(&stats);
+    let models = app.ready_models()?;
+    let mut page = Page { model: String::new(), several: app.shelf().is_some(), families: vec![] };
+    for model in &models {
+        page.model.clone_from(&model.name);
+        page.engine(&model.engine.stats());
+    }
+    if let Some(shelf) = app.shelf() {
+        page.model.clear();
+        let [loads, evictions] = shelf.counts();
+        page.gauge(&["onebit_models_loaded"], "Models that are loaded.", models.len() as f64);
+        page.counter(&["onebit_model_loads_total"], "Times that a model was loaded, or tried to be.", loads as f64);
+        page.counter(&["onebit_model_evictions_total"], "Times that a model had to leave for another one.", evictions as f64);
+    }
     page.labelled(
         "onebit_http_responses_total",
         "Answers sent, by the first digit of their status.",
@@ -37,7 +47,10 @@ pub(super) async fn handle(State(app): State<Arc<App>>) -> Result<Response, ApiE
 
 /// What is told, in the order in which it is.
 struct Page {
+    /// Whose numbers are told; empty where they are the server's.
     model: String,
+    /// There are several models, which labels tell apart.
+    several: bool,
     families: Vec<MetricFamily>,
 }
 
@@ -160,7 +173,8 @@ impl Page {
 
     fn metric(&self, name: &str, labels: Vec<(&'static str, String)>) -> Metric {
         let model = ("model_name", self.model.clone());
-        let labels = labels.into_iter().chain((!name.starts_with("llamacpp:")).then_some(model)).map(|(name, value)| {
+        let is_labelled = !self.model.is_empty() && (self.several || !name.starts_with("llamacpp:"));
+        let labels = labels.into_iter().chain(is_labelled.then_some(model)).map(|(name, value)| {
             let mut label = LabelPair::default();
             label.set_name(name.into());
             label.set_value(value);
@@ -170,6 +184,12 @@ impl Page {
     }
 
     fn family(&mut self, name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) {
+        // All numbers of one name stand together.
+        if let Some(family) = self.families.iter_mut().find(|family| family.name() == name) {
+            let told = family.take_metric().into_iter().chain(metrics);
+            family.set_metric(told.collect());
+            return;
+        }
         let mut family = MetricFamily::default();
         family.set_name(name.into());
         family.set_help(help.into());

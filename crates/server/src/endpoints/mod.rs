@@ -98,24 +98,38 @@ pub(crate) fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Receives a request's body and does `work` on it: parsing, rendering, tokenizing, which may take a while for a large one.
-/// It is done off the threads that serve connections, and by as many requests at a time as there are processors.
+/// Receives a request's body, sees to the model that it names, and does `work` on it: rendering, tokenizing, which may take a while for a
+/// large one.
 async fn prepare<T, F>(app: &Arc<App>, body: Body, work: F) -> Result<(Arc<Model>, T), ApiError>
 where
     T: Send + 'static,
     F: FnOnce(&App, &Model, Fields) -> Result<T, ApiError> + Send + 'static,
 {
-    let model = app.model()?;
     let received = body::read(app, body).await?;
-    let _turn = app.preparing.acquire().await.map_err(ApiError::internal)?;
-    let (app, its_model) = (app.clone(), model.clone());
-    let working = tokio::task::spawn_blocking(move || {
-        let fields = json::object(&received.bytes, &app.options.limits)?;
+    let its_app = app.clone();
+    let (received, fields) = off_the_threads(app, move || {
+        let fields = json::object(&received.bytes, &its_app.options.limits)?;
+        Ok((received, fields))
+    })
+    .await?;
+    let model = app.model(fields.peek("model").and_then(serde_json::Value::as_str)).await?;
+    let (its_app, its_model) = (app.clone(), model.clone());
+    let done = off_the_threads(app, move || {
         drop(received);
-        work(&app, &its_model, fields)
+        work(&its_app, &its_model, fields)
     });
-    match working.await {
-        Ok(done) => Ok((model, done?)),
+    Ok((model, done.await?))
+}
+
+/// Does `work` off the threads that serve connections, by as many requests at a time as there are processors.
+async fn off_the_threads<T, F>(app: &App, work: F) -> Result<T, ApiError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, ApiError> + Send + 'static,
+{
+    let _turn = app.preparing.acquire().await.map_err(ApiError::internal)?;
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
         Err(error) => Err(ApiError::internal(format!("reading a request failed: {error}"))),
     }
 }

@@ -3,6 +3,7 @@
 use crate::answer;
 use crate::error::ApiError;
 use crate::json::shorten;
+use crate::shelf::Shown;
 use crate::state::{App, Model};
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -10,27 +11,51 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    let model = app.model()?;
-    Ok(answer::json(&json!({ "object": "list", "data": [describe(&app, &model)] })))
+    let models: Vec<Value> = all(&app)?.iter().map(|shown| describe(&app, shown)).collect();
+    Ok(answer::json(&json!({ "object": "list", "data": models })))
 }
 
 pub(super) async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let model = app.model()?;
-    if !app.options.is_ours(&id) {
-        return Err(ApiError::no_model(&shorten(&id)));
-    }
-    Ok(answer::json(&describe(&app, &model)))
+    let models = all(&app)?;
+    let found = models.iter().find(|shown| shown.name == id || shown.aliases.contains(&id));
+    found.map(|shown| answer::json(&describe(&app, shown))).ok_or_else(|| ApiError::no_model(&shorten(&id)))
 }
 
-fn describe(app: &App, model: &Model) -> Value {
-    let info = &model.info;
+/// All models that can be asked for.
+fn all(app: &App) -> Result<Vec<Shown>, ApiError> {
+    match app.shelf() {
+        Some(shelf) => Ok(shelf.show()),
+        None => {
+            let (name, aliases) = (app.options.model.clone(), app.options.aliases.clone());
+            let models = app.ready_models()?.into_iter();
+            Ok(models
+                .map(|model| Shown {
+                    name: name.clone(),
+                    aliases: aliases.clone(),
+                    model: Some(model),
+                    status: json!({ "value": "loaded" }),
+                })
+                .collect())
+        }
+    }
+}
+
+/// `status` is llama-server's; `meta` is known while the model is loaded.
+fn describe(app: &App, shown: &Shown) -> Value {
     json!({
-        "id": app.options.model,
+        "id": shown.name,
         "object": "model",
         "created": app.started,
         "owned_by": "1bit",
-        "aliases": app.options.aliases,
-        "meta": {
+        "aliases": shown.aliases,
+        "status": shown.status,
+        "meta": shown.model.as_deref().map(meta),
+    })
+}
+
+fn meta(model: &Model) -> Value {
+    let info = &model.info;
+    json!({
             "architecture": info.architecture,
             "n_vocab": model.engine.tokenizer().len(),
             "n_ctx": model.engine.context(),
@@ -40,6 +65,5 @@ fn describe(app: &App, model: &Model) -> Value {
             "size": info.bytes,
             "weight_types": info.weight_types,
             "vision": model.tower.is_some(),
-        },
     })
 }

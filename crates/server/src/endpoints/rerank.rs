@@ -35,7 +35,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Re
     };
     let results: Vec<Value> = scores.into_iter().map(result).collect();
     let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
-    Ok(answer::json(&json!({ "model": app.options.model, "object": "list", "usage": usage, "results": results })))
+    Ok(answer::json(&json!({ "model": model.name, "object": "list", "usage": usage, "results": results })))
 }
 
 struct Asked {
@@ -47,7 +47,7 @@ struct Asked {
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Asked, ApiError> {
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let ranks = model.ranks.as_ref().ok_or_else(no_ranking)?;
     let query = fields.string("query")?.ok_or_else(|| ApiError::invalid("query", "`query` is missing"))?;
     // `texts` is the name of Hugging Face's text-embeddings-inference, which llama-server takes too.

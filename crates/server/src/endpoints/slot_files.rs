@@ -30,7 +30,7 @@ pub(super) async fn handle(
     if app.options.slot_save_path.is_none() {
         return Err(ApiError::unable("The server saves no slots: start it with `--slot-save-path FOLDER`"));
     }
-    let model = app.model()?;
+    let model = app.watched(query.as_deref())?;
     let slot = id.parse::<usize>().map_err(|_| ApiError::invalid("id_slot", format!("`{}` is not the number of a slot", shorten(&id))))?;
     let action = query.iter().flat_map(|query| query.split('&')).find_map(|part| part.strip_prefix("action=")).unwrap_or_default();
     let action = Action::named(action)?;

@@ -13,7 +13,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery)
     if !app.options.slots {
         return Err(ApiError::unable("The server does not tell of its slots: start it with `--slots`"));
     }
-    let engine = &app.model()?.engine;
+    let engine = &app.watched(query.as_deref())?.engine;
     let slots = engine.slots();
     let wants_free = query.iter().flat_map(|query| query.split('&')).any(|part| part == "fail_on_no_slot=1");
     if wants_free && slots.iter().all(|slot| slot.is_running) {

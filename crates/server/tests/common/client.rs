@@ -2,14 +2,18 @@
 
 use super::toy::Toy;
 use onebit_engine::{Engine, Stats};
-use onebit_server::{LoadError, LoadProgress, Loaded, ServeError, ServeOptions, Server};
+use onebit_server::{LoadError, LoadProgress, Loaded, Offer, ServeError, ServeOptions, Server, ShelfLimits};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Serving = Pin<Box<dyn Future<Output = Result<(), ServeError>>>>;
 
 /// Longer than anything here takes, so that a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,6 +61,15 @@ impl TestServer {
     }
 
     pub(crate) fn loading(options: ServeOptions, load: impl FnOnce(LoadProgress) -> Result<Loaded, LoadError> + Send + 'static) -> Self {
+        Self::begin(options, move |server, stop, hurry| Box::pin(server.run(load, stop, hurry)))
+    }
+
+    /// One with several models.
+    pub(crate) fn several(options: ServeOptions, offers: Vec<Offer>, limits: ShelfLimits) -> Self {
+        Self::begin(options, move |server, stop, hurry| Box::pin(server.run_several(offers, limits, stop, hurry)))
+    }
+
+    fn begin(options: ServeOptions, run: impl FnOnce(Server, Signal, Signal) -> Serving + Send + 'static) -> Self {
         let (address_sender, address) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let (hurry, hurried) = oneshot::channel::<()>();
@@ -65,15 +78,15 @@ impl TestServer {
             runtime.block_on(async move {
                 let server = Server::bind(options).await?;
                 address_sender.send(server.address()).expect("the test waits");
-                let stop = async {
+                let stop = Box::pin(async {
                     let _ = stopped.await;
-                };
-                let hurry = async {
+                });
+                let hurry = Box::pin(async {
                     if hurried.await.is_err() {
                         std::future::pending().await
                     }
-                };
-                server.run(load, stop, hurry).await
+                });
+                run(server, stop, hurry).await
             })
         });
         let address = address.recv_timeout(PATIENCE).expect("the server listens");

@@ -17,6 +17,7 @@ mod openai_package;
 mod refusals;
 mod rerank;
 mod responses;
+mod several;
 mod slot_files;
 mod tools;
 mod watching;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub(super) async fn handle(State(app): State<Arc<App>>, body: Body) -> Result<Response, ApiError> {
     let (model, Parsed { request, stream, output, asked }) = prepare(&app, body, parse).await?;
     let tokenizer = request.logprobs.is_some().then(|| model.engine.tokenizer().clone());
-    let frame = Frame { id: fresh_id("resp_"), created: unix_time(), model: app.options.model.clone(), echo: asked.echo };
+    let frame = Frame { id: fresh_id("resp_"), created: unix_time(), model: model.name.clone(), echo: asked.echo };
     let generation = Generation::submit(&model.engine, [request], "input")?;
     if stream {
         let writer = Writer { frame, tokenizer, output, sequence: 0 };
@@ -48,7 +48,7 @@ struct Parsed {
 }
 
 fn parse(app: &App, model: &Model, mut fields: Fields) -> Result<Parsed, ApiError> {
-    params::model(&mut fields, &app.options)?;
+    params::model(&mut fields, app)?;
     let stream = fields.boolean("stream")?.unwrap_or(false);
     let asked = input::chat(&mut fields, app.options.limits.top_logprobs)?;
     let Chat { request, parser } =
