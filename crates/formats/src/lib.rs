@@ -27,7 +27,7 @@ pub use checkpoint::{Checkpoint, Module, Source};
 pub use error::Error;
 pub use mapping::Mapping;
 pub use metadata::{Meta, Metadata, Texts};
-pub use output::{DataWriter, write_file};
+pub use output::{DataWriter, remove_unfinished, write_file};
 pub use tensor::{Rows, Tensor};
 
 /// A result with this crate's [`Error`].

@@ -9,6 +9,7 @@ use std::{
         unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// A file that gets its name when it is complete. Dropped before, or with its process killed, it leaves nothing behind.
@@ -19,6 +20,24 @@ pub(crate) struct Output {
     path: PathBuf,
     place: Place,
     file: Option<BufWriter<File>>,
+}
+
+/// Files with names that are not whole yet.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(vec![]);
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all files that this process has begun to write and that are not whole: for whoever ends it from outside, by a signal, so that
+/// nothing is dropped. No file gets its name after that.
+pub fn remove_unfinished() {
+    let unfinished = unfinished();
+    for partial in unfinished.iter() {
+        let _ = fs::remove_file(partial);
+    }
+    // Held for ever: what is removed must not be renamed, and the process is about to end.
+    std::mem::forget(unfinished);
 }
 
 /// Where the bytes are until [`Output::finish`].
@@ -54,6 +73,7 @@ impl Output {
             Some(file) => (Place::Unnamed(partial), file),
             None => {
                 let file = claim(&partial)?;
+                unfinished().push(partial.clone());
                 (Place::Named(partial), file)
             }
         };
@@ -108,7 +128,11 @@ impl Output {
         if let Place::Unnamed(partial) = &self.place {
             name(&file, partial)?;
         }
+        // Under the lock, so that an interrupt does not take the file away between its two names.
+        let mut unfinished = unfinished();
         fs::rename(partial, &self.path).map_err(Error::io(&self.path))?;
+        unfinished.retain(|other| other != partial);
+        drop(unfinished);
         self.place = Place::Direct;
         Ok(())
     }
@@ -129,6 +153,7 @@ impl Drop for Output {
         if let Place::Named(partial) = &self.place {
             // Nothing to do about a failure: the file is hidden and named as partial.
             let _ = fs::remove_file(partial);
+            unfinished().retain(|other| other != partial);
         }
     }
 }
@@ -287,5 +312,35 @@ mod tests {
         let file = claim(&partial).expect("nobody has it");
         drop(Output { path: folder.path().join("x"), place: Place::Named(partial), file: Some(buffered(file)) });
         assert_eq!(names(folder.path()), ["x"], "dropped, it leaves nothing behind");
+    }
+
+    /// In a process of its own, as it ends the writing of files for good.
+    #[test]
+    fn an_interrupt_takes_away_what_has_a_name_and_is_not_whole() {
+        const CHILD: &str = "ONEBIT_TEST_INTERRUPTED_IN";
+        let Ok(folder) = std::env::var(CHILD) else {
+            let folder = tempfile::tempdir().expect("a folder");
+            let name = "output::tests::an_interrupt_takes_away_what_has_a_name_and_is_not_whole";
+            let mut child = std::process::Command::new(std::env::current_exe().expect("this test"));
+            let output = child.args(["--exact", name]).env(CHILD, folder.path()).output().expect("it runs");
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(names(folder.path()), ["whole"]);
+            return;
+        };
+        let at = |name: &str| Path::new(&folder).join(name);
+        let named = |name: &str| {
+            let partial = at(&format!(".{name}.partial"));
+            let file = claim(&partial).expect("nobody has it");
+            unfinished().push(partial.clone());
+            Output { path: at(name), place: Place::Named(partial), file: Some(buffered(file)) }
+        };
+        let (mut whole, mut half) = (named("whole"), named("half"));
+        whole.write(b"whole").expect("room");
+        half.write(b"half").expect("room");
+        whole.finish().expect("room");
+        remove_unfinished();
+        assert_eq!(names(Path::new(&folder)), ["whole"]);
+        // Dropping it would wait for the lock that is held until the process ends.
+        std::mem::forget(half);
     }
 }

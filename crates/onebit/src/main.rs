@@ -9,6 +9,7 @@ mod configuration;
 mod explained;
 mod failure;
 mod identity;
+mod interrupt;
 mod llama_server;
 mod log;
 mod markdown;

@@ -544,3 +544,99 @@ fn directories_are_quantized() {
     assert_eq!(std::fs::read(&once).unwrap(), std::fs::read(&twice).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
 }
+
+/// A model of some size, so that writing it takes a while: 20 million weights of pseudo-random numbers.
+fn larger(folder: &Path) {
+    let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(fixture().join("config.json")).unwrap()).unwrap();
+    let (width, inner, layers, vocabulary) = (512, 2048, 5, 64);
+    for (key, value) in [
+        ("hidden_size", width),
+        ("intermediate_size", inner),
+        ("num_hidden_layers", layers),
+        ("num_attention_heads", 8),
+        ("num_key_value_heads", 8),
+        ("head_dim", 64),
+        ("vocab_size", vocabulary),
+    ] {
+        config[key] = value.into();
+    }
+    config["tie_word_embeddings"] = true.into();
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let mut shapes = vec![("model.embed_tokens.weight".to_string(), vec![vocabulary, width]), ("model.norm.weight".into(), vec![width])];
+    for layer in 0..layers {
+        let name = |part: &str| format!("model.layers.{layer}.{part}.weight");
+        shapes.extend(["input_layernorm", "post_attention_layernorm"].map(|part| (name(part), vec![width])));
+        shapes.extend(["q", "k", "v", "o"].map(|part| (name(&format!("self_attn.{part}_proj")), vec![width, width])));
+        shapes.extend(["gate", "up"].map(|part| (name(&format!("mlp.{part}_proj")), vec![inner, width])));
+        shapes.push((name("mlp.down_proj"), vec![width, inner]));
+    }
+    let (mut header, mut at) = (serde_json::Map::new(), 0usize);
+    for (name, shape) in &shapes {
+        let bytes = shape.iter().product::<i32>() as usize * 4;
+        header.insert(name.clone(), serde_json::json!({ "dtype": "F32", "shape": shape, "data_offsets": [at, at + bytes] }));
+        at += bytes;
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    let mut state = 1u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / 8_388_608.0 - 1.0
+    };
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    bytes.extend((0..at / 4).flat_map(|_| random().to_le_bytes()));
+    std::fs::write(folder.join("model.safetensors"), bytes).unwrap();
+}
+
+/// Whatever writes a model leaves nothing of it where it is stopped by Ctrl-C, on the way to GGUF or behind it, and says so by its exit code.
+#[test]
+fn what_is_interrupted_leaves_nothing() {
+    let model = tempfile::tempdir().unwrap();
+    larger(model.path());
+    let mut waits = vec![30, 150, 600, 1500];
+    let mut interrupted = 0;
+    while let Some(wait) = waits.pop() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.gguf");
+        let mut child =
+            program(&["quantize", path(model.path()), path(&out), "IQ2_S", "--threads", "1"]).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        if status.success() {
+            // It was faster than the signal.
+            assert_eq!(left, ["out.gguf"]);
+            continue;
+        }
+        assert!(left.is_empty(), "after {wait} ms: {left:?}");
+        interrupted += usize::from(status.code() == Some(130));
+    }
+    assert!(interrupted > 0, "it never came to be interrupted");
+}
+
+/// A file of the cache that has the right size and other bytes is found by `pull`, and taken away; where sizes alone are compared it is not.
+#[test]
+fn pull_finds_damage_that_keeps_the_size() {
+    let home = tempfile::tempdir().unwrap();
+    let in_home = |args: &[&str]| {
+        let mut command = program(args);
+        command.env("XDG_CACHE_HOME", home.path()).env("HF_HUB_CACHE", home.path().join("none")).output().unwrap()
+    };
+    let (entry, _) = onebit_registry::find("smollm2").unwrap().unwrap();
+    let file = &entry.variants[0].files[0];
+    let model = home.path().join("1bit/models/smollm2");
+    let link = model.join("snapshots").join(&entry.variants[0].name).join(&file.name);
+    let blob = model.join("blobs").join(&file.sha256);
+    for folder in [link.parent().unwrap(), blob.parent().unwrap()] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::File::create(&blob).unwrap().set_len(file.size).unwrap();
+    std::os::unix::fs::symlink(&blob, &link).unwrap();
+    let trusting = in_home(&["pull", "smollm2", "--no-check"]);
+    assert_eq!((trusting.status.code(), out(&trusting).trim()), (Some(0), path(&link)), "{}", said(&trusting));
+    let checking = in_home(&["pull", "smollm2"]);
+    assert_eq!(checking.status.code(), Some(1), "{}", said(&checking));
+    assert!(said(&checking).contains("is damaged") && said(&checking).contains("could not be fetched"), "{}", said(&checking));
+    assert!(!blob.exists());
+}

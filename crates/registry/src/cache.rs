@@ -15,7 +15,11 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
+
+/// Bytes that a source has to give for each time after which it counts as standing still.
+const TRICKLE: u64 = 1024;
 
 /// The folder of downloaded models.
 #[derive(Clone, Debug)]
@@ -289,18 +293,32 @@ impl Part {
         }
     }
 
-    /// Appends all that `from` gives, at most what is still missing; tells how many bytes came.
-    pub(crate) fn append(&mut self, from: &mut dyn io::Read, observer: &dyn Observer) -> Result<u64> {
+    /// Appends all that `from` gives, at most what is still missing; tells how many bytes came. A source that gives less than [`TRICKLE`]
+    /// bytes within `stall` has failed.
+    pub(crate) fn append(&mut self, from: &mut dyn io::Read, stall: Duration, observer: &dyn Observer) -> Result<u64> {
         use io::{Read, Write};
         let mut file = File::options().append(true).create(true).open(&self.path).map_err(Error::io(&self.path))?;
         let mut from = from.take(self.size - self.len);
         let mut buffer = vec![0; 1 << 18];
         let mut came = 0;
+        let (mut since, mut came_before) = (Instant::now(), 0);
+        let (len, size) = (self.len, self.size);
+        let stalled = |came: u64| {
+            let seconds = stall.as_secs_f64();
+            Error::Fetch(format!("the download stood still for {seconds} seconds after {} of {size} bytes", len + came))
+        };
         loop {
+            if since.elapsed() >= stall {
+                if came - came_before < TRICKLE {
+                    return Err(stalled(came));
+                }
+                (since, came_before) = (Instant::now(), came);
+            }
             let n = match from.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(n) => n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if download::is_timeout(&e) => return Err(stalled(came)),
                 Err(e) => return Err(Error::Fetch(format!("the connection broke after {} of {} bytes: {e}", self.len, self.size))),
             };
             file.write_all(&buffer[..n]).map_err(|e| match e.kind() {

@@ -60,17 +60,23 @@ pub(crate) fn sha256(path: &Path) -> Result<String> {
     }
 }
 
-/// A client that gives up on what does not answer, and follows redirects without taking the token along.
-pub(crate) fn client() -> ureq::Agent {
+/// A client that gives up on what does not answer or go on for `stall`, and follows redirects without taking the token along.
+pub(crate) fn client(stall: Duration) -> ureq::Agent {
     ureq::Agent::config_builder()
         .timeout_resolve(Some(Duration::from_secs(10)))
         .timeout_connect(Some(Duration::from_secs(15)))
-        .timeout_recv_response(Some(Duration::from_secs(60)))
-        .timeout_per_read(Some(Duration::from_secs(60)))
+        .timeout_recv_response(Some(stall))
+        .timeout_per_read(Some(stall))
         .user_agent(concat!("1bit/", env!("CARGO_PKG_VERSION")))
         .http_status_as_error(false)
         .build()
         .into()
+}
+
+/// Whether reading failed because nothing came.
+pub(crate) fn is_timeout(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    error.kind() == std::io::ErrorKind::TimedOut || matches!(inner, Some(ureq::Error::Timeout(_)))
 }
 
 /// GETs `url`, from byte `from` on.
@@ -102,8 +108,8 @@ fn host(url: &str) -> &str {
 }
 
 /// Appends what is missing of `part` from `url`, taking broken connections up again.
-pub(crate) fn http(url: &str, token: Option<&str>, part: &mut Part, observer: &dyn Observer) -> Result<()> {
-    let client = client();
+pub(crate) fn http(url: &str, part: &mut Part, settings: &Settings, observer: &dyn Observer) -> Result<()> {
+    let (client, token) = (client(settings.stall), settings.token.as_deref());
     let mut left = TRIES;
     while part.len < part.size {
         let before = part.len;
@@ -114,10 +120,10 @@ pub(crate) fn http(url: &str, token: Option<&str>, part: &mut Part, observer: &d
                     observer.advance(-(part.len as i64));
                     part.clear()?;
                 }
-                match part.append(&mut answer.body_mut().as_reader(), observer) {
+                match part.append(&mut answer.body_mut().as_reader(), settings.stall, observer) {
                     Ok(_) if part.len == part.size => return Ok(()),
                     Ok(_) => Error::Fetch(format!("{} sent {} of {} bytes", host(url), part.len, part.size)),
-                    Err(error @ Error::Fetch(_)) => error,
+                    Err(Error::Fetch(what)) => Error::Fetch(format!("{}: {what}", host(url))),
                     Err(other) => return Err(other),
                 }
             }
@@ -128,6 +134,7 @@ pub(crate) fn http(url: &str, token: Option<&str>, part: &mut Part, observer: &d
         if left == 0 || part.len == 0 {
             return Err(broke);
         }
+        observer.note(&format!("{broke}; going on from there"));
         std::thread::sleep(Duration::from_millis(500 << (TRIES - left).min(4)));
     }
     Ok(())

@@ -89,7 +89,7 @@ fn describe(repo: &str, revision: &str, settings: &Settings) -> Result<String> {
         return Err(Error::Fetch(format!("{repo} was not looked up: HF_HUB_OFFLINE or ONEBIT_OFFLINE is set")));
     }
     let url = format!("{}/api/models/{repo}/revision/{}?blobs=true", settings.endpoint, revision.replace('/', "%2F"));
-    let mut answer = download::get(&download::client(), &url, settings.token.as_deref(), 0)?;
+    let mut answer = download::get(&download::client(settings.stall), &url, settings.token.as_deref(), 0)?;
     answer
         .body_mut()
         .with_config()

@@ -19,7 +19,10 @@ pub use hub::pull_repository;
 pub use reference::Reference;
 pub use source::{HuggingFace, PythonPackage, Source};
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
+
+/// [`Settings::stall`] where nobody says.
+const STALL: Duration = Duration::from_secs(30);
 
 /// What the person's environment says about fetching.
 #[derive(Clone, Debug)]
@@ -34,6 +37,9 @@ pub struct Settings {
     pub python: String,
     /// The Hub's own cache, searched before anything is fetched: `HF_HUB_CACHE` or `HF_HOME/hub`.
     pub hub_cache: Option<PathBuf>,
+    /// How long nothing, or next to nothing, may come before a connection is given up and made anew: `HF_HUB_DOWNLOAD_TIMEOUT` in
+    /// seconds, or 30.
+    pub stall: Duration,
 }
 
 impl Settings {
@@ -55,6 +61,10 @@ impl Settings {
             token: var("HF_TOKEN").or_else(stored),
             offline: on("HF_HUB_OFFLINE") || on("ONEBIT_OFFLINE"),
             python: var("ONEBIT_PYTHON").unwrap_or_else(|| "python3".into()),
+            stall: var("HF_HUB_DOWNLOAD_TIMEOUT")
+                .and_then(|s| s.parse().ok())
+                .filter(|s| (1..=86_400).contains(s))
+                .map_or(STALL, Duration::from_secs),
             hub_cache: var("HF_HUB_CACHE").map(PathBuf::from).or_else(|| Some(hf_home?.join("hub"))),
         }
     }

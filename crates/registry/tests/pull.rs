@@ -10,6 +10,7 @@ use std::{
     path::Path,
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 /// What the server does with its next request: `None` serves it whole.
@@ -23,6 +24,10 @@ enum Fault {
     OtherBytes,
     /// Ignores `Range` and sends everything.
     NoRange,
+    /// Sends so many bytes of the body, and then nothing, and keeps the connection.
+    Stall(usize),
+    /// Sends a byte now and then.
+    Trickle,
 }
 
 /// A server of one repository, `a/b`. Gives its address and the log of requests with their ranges.
@@ -85,12 +90,35 @@ fn answer(
     let body = &body[from..];
     let range = if from > 0 { format!("Content-Range: bytes {from}-{}/{total}\r\n", total - 1) } else { String::new() };
     write!(stream, "{}", head(if from > 0 { 206 } else { 200 }, body.len(), &range)).unwrap();
-    let end = if let Some(Fault::Break(n)) = fault { n.min(body.len()) } else { body.len() };
+    if fault == Some(Fault::Trickle) {
+        thread::spawn({
+            let body = body.to_vec();
+            move || {
+                body.iter().try_for_each(|byte| {
+                    thread::sleep(Duration::from_millis(20));
+                    stream.write_all(&[*byte])
+                })
+            }
+        });
+        return;
+    }
+    let end = if let Some(Fault::Break(n) | Fault::Stall(n)) = fault { n.min(body.len()) } else { body.len() };
     let _ = stream.write_all(&body[..end]);
+    if matches!(fault, Some(Fault::Stall(_))) {
+        // For as long as the test runs.
+        std::mem::forget(stream);
+    }
 }
 
 fn settings(endpoint: &str) -> Settings {
-    Settings { endpoint: endpoint.into(), token: None, offline: false, python: "/nonexistent/python".into(), hub_cache: None }
+    Settings {
+        endpoint: endpoint.into(),
+        token: None,
+        offline: false,
+        python: "/nonexistent/python".into(),
+        hub_cache: None,
+        stall: Duration::from_secs(30),
+    }
 }
 
 fn bytes(n: usize) -> Vec<u8> {
@@ -148,6 +176,43 @@ fn broken_connections_are_taken_up_where_they_broke() {
     assert_eq!(cache.list().unwrap()[0].bytes, 300_000);
     assert_eq!(cache.remove("smollm2").unwrap(), Some(300_000));
     assert!(cache.list().unwrap().is_empty());
+}
+
+/// A server that goes silent, or all but that, is left after a while and asked again for the rest; one that stays silent is an error that
+/// says so, and what came is kept for the next time.
+#[test]
+fn a_download_that_stands_still_is_taken_up_again() {
+    let data = bytes(300_000);
+    let faults = vec![Some(Fault::Stall(100_000)), Some(Fault::Trickle), Some(Fault::Stall(20_000)), None];
+    let (address, log) = server(vec![("m.gguf", data.clone())], faults);
+    let folder = tempfile::tempdir().unwrap();
+    let e = entry("m.gguf", 300_000, SHA_300K);
+    let impatient = |address: &str| Settings { stall: Duration::from_millis(400), ..settings(address) };
+    let notes = Notes::default();
+    let begin = Instant::now();
+    let path = Cache::at(folder.path()).pull_variant(&e, &e.variants[0], &impatient(&address), &notes).unwrap();
+    assert!(fs::read(&path).unwrap() == data);
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    let starts: Vec<_> = log.lock().unwrap().iter().map(|l| l.1).collect();
+    assert!(starts[..2] == [0, 100_000] && starts[2] > 100_000 && starts[2] < 101_024 && starts[3] == starts[2] + 20_000, "{starts:?}");
+    let told = notes.0.borrow().join("\n");
+    assert!(
+        told.contains("127.0.0.1") && told.contains("stood still for 0.4 seconds after 100000 of 300000 bytes; going on from there"),
+        "{told}"
+    );
+
+    let (address, _) = server(vec![("m.gguf", data)], [vec![Some(Fault::Stall(5000))], vec![Some(Fault::Stall(0)); 20]].concat());
+    let folder = tempfile::tempdir().unwrap();
+    let said = Cache::at(folder.path()).pull_variant(&e, &e.variants[0], &impatient(&address), &Silent).unwrap_err().to_string();
+    assert!(said.contains("stood still for 0.4 seconds after 5000 of 300000 bytes"), "{said}");
+    assert_eq!(fs::metadata(folder.path().join(format!("smollm2/blobs/{SHA_300K}.part"))).unwrap().len(), 5000);
+    // A server that takes the connection and says nothing at all.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", silent.local_addr().unwrap());
+    let begin = Instant::now();
+    let fresh = tempfile::tempdir().unwrap();
+    let said = Cache::at(fresh.path()).pull_variant(&e, &e.variants[0], &impatient(&address), &Silent).unwrap_err().to_string();
+    assert!(said.contains("127.0.0.1") && said.contains("timeout") && begin.elapsed() < Duration::from_secs(10), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use crate::{Loudness, failure::Usage, open, progress};
+use crate::{Loudness, failure::Usage, interrupt, open, progress};
 use onebit_models::{Options, convert, convert_vision};
 use onebit_quants::{ALL, WeightType};
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ pub(crate) struct Convert {
 
 impl Convert {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
+        interrupt::cleans_up()?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
         open::not_over_itself(&checkpoint, &self.out)?;
         let ty = match &self.ty {

@@ -1,6 +1,7 @@
 use crate::{
     Loudness,
     failure::Usage,
+    interrupt,
     open::{self, DeviceArgs},
     progress,
 };
@@ -54,6 +55,7 @@ impl Imatrix {
     pub(crate) fn run(&self, loudness: Loudness) -> anyhow::Result<()> {
         let text =
             std::fs::read_to_string(&self.text).with_context(|| self.text.display().to_string()).map_err(|e| Usage(format!("{e:#}")))?;
+        interrupt::cleans_up()?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
         open::not_over_itself(&checkpoint, &self.output)?;
         let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;

@@ -1,4 +1,4 @@
-use crate::{Loudness, failure::Usage, open, progress};
+use crate::{Loudness, failure::Usage, interrupt, open, progress};
 use anyhow::Context;
 use onebit_formats::{Checkpoint, Source};
 use onebit_models::convert;
@@ -47,6 +47,7 @@ fn converted(checkpoint: &Checkpoint, out: &Path, loudness: Loudness) -> anyhow:
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = tempfile::Builder::new().prefix(".1bit-").suffix(".gguf").tempfile_in(folder);
     let place = place.with_context(|| folder.display().to_string())?.into_temp_path();
+    interrupt::removes(&place);
     let bar = progress::bar(loudness, "converting", checkpoint.bytes());
     convert(checkpoint, &place, &onebit_models::Options { ty: None }, &mut |p| {
         bar.set_length(p.total as u64);
@@ -66,6 +67,7 @@ impl Quantize {
         let overrides =
             self.types.iter().map(|t| Override::parse(t)).collect::<Result<Vec<_>, _>>().map_err(|e| Usage(format!("--type: {e}")))?;
         let importance = self.imatrix.as_deref().map(Importance::read).transpose()?;
+        interrupt::cleans_up()?;
         let checkpoint = open::checkpoint(&self.model, loudness)?;
         open::not_over_itself(&checkpoint, &self.out)?;
         let threads = self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |t| t as usize);

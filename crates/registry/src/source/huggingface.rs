@@ -25,6 +25,6 @@ impl HuggingFace {
         if settings.offline {
             return Err(Error::Fetch("not tried: HF_HUB_OFFLINE or ONEBIT_OFFLINE is set".into()));
         }
-        download::http(&self.url(settings), settings.token.as_deref(), part, observer)
+        download::http(&self.url(settings), part, settings, observer)
     }
 }

@@ -58,7 +58,7 @@ impl PythonPackage {
             .spawn()
             .map_err(|e| Error::Fetch(format!("{} cannot be started: {e}", settings.python)))?;
         let appended = match child.stdout.take() {
-            Some(mut out) => part.append(&mut out, observer),
+            Some(mut out) => part.append(&mut out, settings.stall, observer),
             None => Ok(0),
         };
         let status = child.wait().map_err(Error::io(&wheel))?;
