@@ -49,6 +49,9 @@ pub struct Module {
     pub tensors: BTreeMap<String, Tensor>,
 }
 
+/// Endings of files beside safetensors that tell of the model.
+const TELL: [&str; 5] = ["json", "jinja", "model", "tiktoken", "txt"];
+
 impl Checkpoint {
     /// Opens a GGUF file (any part of a split), a directory with safetensors and `config.json` (or one GGUF model), or one
     /// `.safetensors` file (with the `config.json` of its folder).
@@ -127,7 +130,7 @@ impl Checkpoint {
     }
 
     /// Whether `path` is one of the files that the checkpoint is read from, by whatever name: one with tensors, or one beside
-    /// safetensors that tells of the model (`.json`, `.jinja`).
+    /// safetensors that tells of the model (`.json`, `.jinja`, and the vocabularies `.model`, `.tiktoken`, `.txt`).
     pub fn is_read_from(&self, path: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
         let Some(wanted) = id(path) else { return false };
@@ -143,7 +146,7 @@ impl Checkpoint {
             .flatten()
             .flatten()
             .map(|entry| entry.path())
-            .any(|file| file.extension().is_some_and(|end| end == "json" || end == "jinja") && id(&file) == Some(wanted))
+            .any(|file| file.extension().and_then(|end| end.to_str()).is_some_and(|end| TELL.contains(&end)) && id(&file) == Some(wanted))
     }
 
     /// The text of a file that lies beside the weights (`tokenizer.json`, `chat_template.jinja`, ...): `None` where the

@@ -1,4 +1,5 @@
-//! Vocabularies that `convert` writes: our tokenizer and llama.cpp's give the ids from the GGUF file that `tokenizer.json` gives.
+//! Vocabularies that `convert` writes: our tokenizer and llama.cpp's give the ids from the GGUF file that `tokenizer.json` gives, or the
+//! SentencePiece model or `vocab.txt` that is there instead.
 
 mod common;
 
@@ -105,17 +106,24 @@ fn unigram() -> Value {
 
 /// A model with the vocabulary, converted: the folder holds `model.gguf` too.
 fn converted(tokenizer: &Value, config: Value) -> Outcome<TempDir> {
+    let (tokenizer, config) = (serde_json::to_vec(tokenizer)?, serde_json::to_vec(&config)?);
+    converted_with(SIZE, &[("tokenizer.json", tokenizer), ("tokenizer_config.json", config)])
+}
+
+/// The same of a model of `size` rows with these files beside it.
+fn converted_with(size: usize, files: &[(&str, Vec<u8>)]) -> Outcome<TempDir> {
     let out = folder("llama", |config, tensors| {
-        config.insert("vocab_size".into(), json!(SIZE));
+        config.insert("vocab_size".into(), json!(size));
         config.insert("eos_token_id".into(), json!([2, 5]));
         for name in ["model.embed_tokens.weight", "lm_head.weight"] {
             let tensor = tensors.get_mut(name).expect("is there");
-            tensor.shape[0] = SIZE;
-            tensor.bytes.resize(SIZE * 64 * 2, 0);
+            tensor.shape[0] = size;
+            tensor.bytes.resize(size * 64 * 2, 0);
         }
     })?;
-    fs::write(out.path().join("tokenizer.json"), serde_json::to_string(tokenizer)?)?;
-    fs::write(out.path().join("tokenizer_config.json"), serde_json::to_string(&config)?)?;
+    for (name, contents) in files {
+        fs::write(out.path().join(name), contents)?;
+    }
     let made = convert(&Checkpoint::open(out.path())?, &out.path().join("model.gguf"), &Options::default(), &mut |_| {})?;
     assert!(made.remarks.is_empty(), "{:?}", made.remarks);
     Ok(out)
@@ -236,5 +244,150 @@ fn what_has_no_name_is_refused() -> Outcome {
     tokenizer["model"]["vocab"]["far"] = json!(SIZE);
     let error = converted(&tokenizer, json!({})).map(|_| ()).map_err(|e| e.to_string());
     assert!(error.as_ref().is_err_and(|e| e.contains("gives `far` an id that the model's 320 tokens do not reach")), "{error:?}");
+    Ok(())
+}
+
+/// The small vocabularies of the text crate that are no `tokenizer.json`, with the ids that their own libraries gave.
+fn of_other_files() -> Outcome<Vec<Value>> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../text/tests/data/vocabularies.json"))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// The files of one of them.
+fn files(entry: &Value) -> Outcome<Vec<(&str, Vec<u8>)>> {
+    let mut files = vec![];
+    for (name, contents) in entry["files"].as_object().into_iter().flatten() {
+        files.push((name.as_str(), contents.as_str().ok_or("a text")?.into()));
+    }
+    for (name, contents) in entry["binary"].as_object().into_iter().flatten() {
+        let text = contents.as_str().ok_or("a text")?;
+        files.push((name.as_str(), onebit_text::tokenizer::base64::decode(text.as_bytes()).ok_or("base64")?));
+    }
+    Ok(files)
+}
+
+/// Folders that bring a SentencePiece model or `vocab.txt` instead of `tokenizer.json`: the file gives the ids that sentencepiece and
+/// transformers give, and llama.cpp gives them too; or what it could not say is named.
+#[test]
+fn vocabularies_of_other_files() -> Outcome {
+    let mut found = vec![];
+    for entry in of_other_files()? {
+        let name = entry["name"].as_str().ok_or("a name")?;
+        let mut files = files(&entry)?;
+        if name.starts_with("unigram") {
+            // As T5's are called.
+            files.iter_mut().for_each(|(name, _)| *name = "spiece.model");
+        }
+        let refused = match name {
+            "unigram to bytes, user-defined symbols" => "spiece.model: `trainer_spec.byte_fallback` is true",
+            "bpe" | "bpe, user-defined symbols" => "tokenizer.model: `normalizer_spec.remove_extra_whitespaces` is true",
+            "bpe, spaces behind" => "tokenizer.model: `trainer_spec.treat_whitespace_as_suffix` is true",
+            "bert, cased" => "vocab.txt: `normalizer.handle_chinese_chars` is false",
+            // Not yet: the file has no vocabulary, and `convert` says so.
+            "qwen" | "kimi" | "glm4" | "tekken" => continue,
+            _ => "",
+        };
+        let made = converted_with(800, &files);
+        if !refused.is_empty() {
+            let error = made.map(|_| String::new()).unwrap_or_else(|e| e.to_string());
+            assert!(error.contains(refused), "{name}: {error:?}");
+            continue;
+        }
+        let file = made.map_err(|e| format!("{name}: {e}"))?;
+        same_as_their_own(name, &entry["rows"], &file.path().join("model.gguf"), file.path())?;
+        found.push(name.to_owned());
+    }
+    assert_eq!(found, ["unigram", "unigram, white space as it is", "bpe to bytes", "bert", "bert, accents kept"]);
+    Ok(())
+}
+
+/// Ids of the texts in `rows` by the file, beside those of the folder that it was made of.
+fn same_as_their_own(name: &str, rows: &Value, file: &Path, folder: &Path) -> Outcome {
+    let (of_file, of_folder) = (Checkpoint::open(file)?, Checkpoint::open(folder.join("model.safetensors"))?);
+    let (ours, theirs) = (Tokenizer::from_checkpoint(&of_file)?, Tokenizer::from_checkpoint(&of_folder)?);
+    let whole = Encode { add_special: true, parse_special: true };
+    let mut asked = 0;
+    for row in rows.as_array().into_iter().flatten() {
+        let text = row["text"].as_str().ok_or("a text")?;
+        let want: Vec<u32> = row["ids"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|id| id as u32).collect();
+        assert_eq!(ours.encode(text, Encode::default()), want, "{name}: {text:?}");
+        // The unknown token is read in a text only by those who read GGUF files.
+        let whole = if text.to_lowercase().contains("unk") { Encode { add_special: true, ..Encode::default() } } else { whole };
+        assert_eq!(ours.encode(text, whole), theirs.encode(text, whole), "{name}: {text:?} with what stands around it");
+        // llama.cpp takes marks and Hangul apart in its own way.
+        if let Some(python) = python().filter(|_| text.is_ascii() && !text.is_empty() && asked < 6) {
+            let printed = llama_cpp(&python, file, &["--text", text])?;
+            let ids = printed.lines().last().unwrap_or_default().split_whitespace().map(str::parse).collect::<Result<Vec<u32>, _>>()?;
+            assert_eq!(ids, ours.encode(text, whole), "llama.cpp on {name}: {text:?}");
+            asked += 1;
+        }
+    }
+    for role in [Tokenizer::bos, |t: &Tokenizer| t.eos().first().copied()] {
+        // GGUF files call BERT's `[CLS]` a beginning.
+        assert!(name.starts_with("bert") || role(&ours) == role(&theirs), "{name}");
+    }
+    Ok(())
+}
+
+/// T5's ends, and tokens that only the files beside the model name.
+#[test]
+fn tokens_beside_a_sentence_piece_model() -> Outcome {
+    let entry = of_other_files()?.into_iter().find(|entry| entry["name"] == "unigram").ok_or("no such entry")?;
+    let mut files = files(&entry)?;
+    files[0].0 = "spiece.model";
+    let config = json!({ "tokenizer_class": "T5Tokenizer", "pad_token": "<unk>", "additional_special_tokens": ["<extra_id_0>"], "chat_template": "x",
+        "added_tokens_decoder": { "300": { "content": "<extra_id_0>", "special": true }, "301": { "content": "<note>", "special": false } } });
+    files.push(("tokenizer_config.json", serde_json::to_vec(&config)?));
+    let folder = converted_with(SIZE, &files)?;
+    let made = Checkpoint::open(folder.path().join("model.gguf"))?;
+    for (key, flag) in [("add_bos_token", false), ("add_eos_token", true), ("add_space_prefix", true), ("remove_extra_whitespaces", true)] {
+        assert_eq!(made.metadata.bool(&format!("tokenizer.ggml.{key}"))?, Some(flag), "{key}");
+    }
+    for (key, text) in [("eos", "</s>"), ("bos", "<s>"), ("unknown", "<unk>"), ("padding", "<unk>")] {
+        let id = made.metadata.unsigned(&format!("tokenizer.ggml.{key}_token_id"))?.ok_or(key)? as usize;
+        assert_eq!(made.metadata.texts("tokenizer.ggml.tokens")?.and_then(|t| t.get(id)), Some(text.as_bytes()), "{key}");
+    }
+    assert_eq!(made.metadata.text("tokenizer.chat_template")?, Some("x"));
+    let kinds = made.metadata.integers("tokenizer.ggml.token_type")?.unwrap_or_default();
+    assert_eq!(kinds[299..303], [5, 3, 4, 5]);
+    same_as_their_own("unigram", &json!([]), &folder.path().join("model.gguf"), folder.path())?;
+    let tokenizer = Tokenizer::from_checkpoint(&made)?;
+    let ids = tokenizer.encode("the<extra_id_0>the<note>", Encode { add_special: true, parse_special: true });
+    assert!(ids.contains(&300) && ids.contains(&301) && ids.last() == tokenizer.id("</s>").as_ref(), "{ids:?}");
+    // More tokens than rows.
+    let error = converted_with(301, &files).map(|_| String::new()).unwrap_or_else(|e| e.to_string());
+    assert!(error.contains("spiece.model: `pieces` and added tokens are 302, more than the 301 rows"), "{error:?}");
+    Ok(())
+}
+
+/// Steps around WordPiece that GGUF has no way to say.
+#[test]
+fn word_pieces_that_are_refused() -> Outcome {
+    let bert = json!({
+        "added_tokens": [added(0, "[PAD]", true), added(1, "[UNK]", true), added(2, "[CLS]", true), added(3, "[SEP]", true)],
+        "normalizer": { "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true },
+        "pre_tokenizer": { "type": "BertPreTokenizer" },
+        "post_processor": { "type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2] },
+        "decoder": { "type": "WordPiece", "prefix": "##", "cleanup": true },
+        "model": { "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+            "vocab": { "[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "the": 4, "t": 5, "##he": 6, "##n": 7, "in": 8, "don": 9, "'": 10 } }
+    });
+    same_ids(converted(&bert, json!({ "cls_token": "[CLS]" }))?.path())?;
+    let mut cased = bert.clone();
+    cased["normalizer"]["lowercase"] = json!(false);
+    same_ids(converted(&cased, json!({}))?.path())?;
+    for (at, value, part) in [
+        ("/normalizer", json!({ "type": "Lowercase" }), "`normalizer.type` is \"Lowercase\""),
+        ("/normalizer/clean_text", json!(false), "`normalizer.clean_text` is false"),
+        ("/normalizer/handle_chinese_chars", json!(false), "`normalizer.handle_chinese_chars` is false"),
+        ("/pre_tokenizer", json!({ "type": "Whitespace" }), "`pre_tokenizer.type` is \"Whitespace\""),
+        ("/model/continuing_subword_prefix", json!("@@"), "`model.continuing_subword_prefix` is \"@@\""),
+        ("/model/max_input_chars_per_word", json!(20), "`model.max_input_chars_per_word` is 20"),
+    ] {
+        let mut tokenizer = bert.clone();
+        *tokenizer.pointer_mut(at).ok_or("no such key")? = value;
+        let error = converted(&tokenizer, json!({})).map(|_| String::new()).unwrap_or_else(|e| e.to_string());
+        assert!(error.contains(part), "{at}: {error:?}");
+    }
     Ok(())
 }

@@ -4,10 +4,12 @@
 //! table how they are stored, and the settings that were read while building noted what GGUF's metadata has to hold.
 
 mod mmproj;
+mod pieces;
 mod pre;
 mod tensors;
 mod unigram;
 mod vocabulary;
+mod word_piece;
 
 pub use mmproj::convert_vision;
 
@@ -78,7 +80,7 @@ pub fn convert(checkpoint: &Checkpoint, out: &Path, options: &Options, progress:
         Some(pairs) => vocabulary::write(&pairs, &mut writer)?,
         None => {
             writer.pair("tokenizer.ggml.model", &Meta::Text("none".into()))?;
-            remarks.push("there is no tokenizer.json, so the file holds no vocabulary".into());
+            remarks.push("there is no tokenizer.json, SentencePiece model or vocab.txt, so the file holds no vocabulary".into());
         }
     }
     remarks.extend(built.settings.unread().iter().map(|what| not_run(what)));

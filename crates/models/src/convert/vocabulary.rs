@@ -1,55 +1,79 @@
 //! The vocabulary, from `tokenizer.json` and what lies beside it, as `tokenizer.ggml.*` and `tokenizer.chat_template`.
 //!
-//! Three kinds are written. Byte-level BPE is `gpt2` in GGUF, which names the pre-tokenizer instead of describing it, so
+//! Four kinds are written. Byte-level BPE is `gpt2` in GGUF, which names the pre-tokenizer instead of describing it, so
 //! the description must be one of `pre::ALL`. BPE over characters that falls back to bytes, as SentencePiece trains it, is
-//! `llama`, which has scores instead of merges. SentencePiece's unigram is `t5` ([`unigram`]). Other kinds are refused by name.
+//! `llama`, which has scores instead of merges. SentencePiece's unigram is `t5` ([`unigram`]). BERT's WordPiece is `bert` ([`word_piece`]).
+//! Other kinds are refused by name. Where there is no `tokenizer.json`, a SentencePiece model ([`pieces`]) or `vocab.txt` is read.
 
-use super::{pre, unigram};
+use super::{pieces, pre, unigram, word_piece};
 use crate::{Error, Result};
 use onebit_formats::{
     Checkpoint, Meta, Texts,
     gguf::{Writer, token_kind as kind},
 };
+use onebit_text::Tokenizer;
 use serde_json::{Map, Value};
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+};
 
-/// The file's pairs; `None` where the checkpoint has no `tokenizer.json`. `size` is the number of rows in the embedding table.
+/// The file's pairs; `None` where the checkpoint has no vocabulary that is known here. `size` is the number of rows in the embedding table.
 pub(super) fn read(checkpoint: &Checkpoint, size: usize) -> Result<Option<Vec<(String, Meta)>>> {
-    let Some(text) = checkpoint.sidecar("tokenizer.json")? else { return Ok(None) };
-    let tokenizer = parse(checkpoint, "tokenizer.json", &text)?;
     let config = match checkpoint.sidecar("tokenizer_config.json")? {
         Some(text) => parse(checkpoint, "tokenizer_config.json", &text)?,
         None => Value::Null,
     };
+    let beside = Beside { checkpoint, config: &config };
+    if let Some(text) = checkpoint.sidecar("tokenizer.json")? {
+        let tokenizer = parse(checkpoint, "tokenizer.json", &text)?;
+        return described(beside, "tokenizer.json", &tokenizer, size).map(Some);
+    }
+    let refuse = |error: onebit_text::Error| Error::Convert { path: checkpoint.path.clone(), what: error.to_string() };
+    if let Some(model) = Tokenizer::sentence_pieces(checkpoint).map_err(refuse)? {
+        let tokenizer = Tokenizer::from_checkpoint(checkpoint).map_err(refuse)?;
+        return pieces::read(beside, &model, &tokenizer, size).map(Some);
+    }
+    if let Some(list) = checkpoint.sidecar("vocab.txt")? {
+        Tokenizer::from_checkpoint(checkpoint).map_err(refuse)?;
+        return described(beside, "vocab.txt", &word_piece::of_list(&list, &config), size).map(Some);
+    }
+    Ok(None)
+}
+
+/// The pairs of a vocabulary that `tokenizer.json` describes, or that is described as if it did.
+fn described(beside: Beside<'_>, file: &'static str, tokenizer: &Value, size: usize) -> Result<Vec<(String, Meta)>> {
     let model = match &tokenizer["model"] {
         model if model["type"] == "Unigram" || model["vocab"].is_array() => Model::Unigram,
+        model if model["type"] == "WordPiece" => Model::WordPiece,
         model if model["byte_fallback"] == true => Model::SentencePiece,
         _ => Model::ByteLevel,
     };
-    let source = Vocabulary { checkpoint, tokenizer: &tokenizer, config: &config, model };
+    let source = Vocabulary { beside, file, tokenizer, model };
     let mut pairs = Pairs::default();
     source.kind(&mut pairs)?;
     let tokens = source.tokens(size)?;
     match model {
         Model::Unigram => source.scores(size, &mut pairs)?,
+        Model::WordPiece => {}
         _ => source.merges(&tokens, &mut pairs)?,
     }
     source.roles(&tokens, &mut pairs);
-    source.templates(&mut pairs)?;
+    beside.templates(&mut pairs)?;
     tokens.write(&mut pairs);
-    Ok(Some(pairs.0))
+    Ok(pairs.0)
 }
 
 fn parse(checkpoint: &Checkpoint, file: &str, text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|e| wrong(checkpoint, file, "the file", format!("is not JSON: {e}")))
 }
 
-fn wrong(checkpoint: &Checkpoint, file: &str, key: &str, what: impl Into<String>) -> Error {
+pub(super) fn wrong(checkpoint: &Checkpoint, file: &str, key: &str, what: impl Into<String>) -> Error {
     Error::Setting { path: checkpoint.path.join(file), key: key.into(), what: what.into() }
 }
 
 /// SentencePiece's compiled rules of what characters become, whose bytes llama.cpp reads as bytes only.
-const CHARSMAP: &str = "precompiled_charsmap";
+pub(super) const CHARSMAP: &str = "precompiled_charsmap";
 
 /// Writes the pairs.
 pub(super) fn write(pairs: &[(String, Meta)], writer: &mut Writer) -> Result<()> {
@@ -66,29 +90,30 @@ pub(super) fn write(pairs: &[(String, Meta)], writer: &mut Writer) -> Result<()>
 
 /// Pairs of the file, in the order they are found.
 #[derive(Default)]
-struct Pairs(Vec<(String, Meta)>);
+pub(super) struct Pairs(pub(super) Vec<(String, Meta)>);
 
 impl Pairs {
     /// Adds `tokenizer.ggml.KEY`.
-    fn add(&mut self, key: &str, value: Meta) {
+    pub(super) fn add(&mut self, key: &str, value: Meta) {
         self.0.push((format!("tokenizer.ggml.{key}"), value));
     }
 }
 
 /// The tokens by id.
-struct Tokens<'a> {
-    by_id: Vec<Option<(&'a str, i64)>>,
+pub(super) struct Tokens<'a> {
+    /// The text as GGUF files have it, and the kind.
+    pub(super) by_id: Vec<Option<(Cow<'a, str>, i64)>>,
     /// Ids of added tokens, which have roles.
-    added: HashMap<&'a str, usize>,
+    pub(super) added: HashMap<&'a str, usize>,
 }
 
 impl Tokens<'_> {
-    fn write(&self, pairs: &mut Pairs) {
+    pub(super) fn write(&self, pairs: &mut Pairs) {
         let mut texts = Texts::with_capacity(self.by_id.len());
         let mut kinds = Vec::with_capacity(self.by_id.len());
         for (id, token) in self.by_id.iter().enumerate() {
             let unused = format!("[PAD{id}]"); // rows of the table that no token has
-            let (text, kind) = token.unwrap_or((&unused, kind::UNUSED));
+            let (text, kind) = token.as_ref().map_or((unused.as_str(), kind::UNUSED), |(text, kind)| (text.as_ref(), *kind));
             texts.push(text.as_bytes());
             kinds.push(kind);
         }
@@ -106,18 +131,21 @@ enum Model {
     SentencePiece,
     /// The most probable pieces.
     Unigram,
+    /// The longest pieces, one after the other.
+    WordPiece,
 }
 
 struct Vocabulary<'a> {
-    checkpoint: &'a Checkpoint,
+    beside: Beside<'a>,
+    /// What `tokenizer` was read from.
+    file: &'static str,
     tokenizer: &'a Value,
-    config: &'a Value,
     model: Model,
 }
 
 impl<'a> Vocabulary<'a> {
     fn wrong(&self, key: &str, what: impl Into<String>) -> Error {
-        wrong(self.checkpoint, "tokenizer.json", key, what)
+        wrong(self.beside.checkpoint, self.file, key, what)
     }
 
     /// The steps of a part of the tokenizer: those in its list, or itself.
@@ -133,6 +161,13 @@ impl<'a> Vocabulary<'a> {
             let pre = pre::name(self.tokenizer).map_err(|what| self.wrong("pre_tokenizer", what))?;
             pairs.add("model", text("gpt2"));
             pairs.add("pre", text(pre));
+            return Ok(());
+        }
+        if self.model == Model::WordPiece {
+            let how = word_piece::read(self.tokenizer).map_err(|(key, what)| self.wrong(key, what))?;
+            pairs.add("model", text("bert"));
+            pairs.add("normalizer.lowercase", Meta::Bool(how.lowercase));
+            pairs.add("normalizer.strip_accents", Meta::Bool(how.strip_accents));
             return Ok(());
         }
         if self.model == Model::Unigram {
@@ -167,7 +202,9 @@ impl<'a> Vocabulary<'a> {
             let id =
                 id.ok_or_else(|| self.wrong("model.vocab", format!("gives `{short}` an id that the model's {size} tokens do not reach")))?;
             let unknown = model["unk_token"] == text || model["unk_id"].as_u64() == Some(id as u64);
-            tokens.by_id[id] = Some((text, if unknown { kind::UNKNOWN } else { kind }));
+            let kind = if unknown { kind::UNKNOWN } else { kind };
+            let written = if self.model == Model::WordPiece && kind == kind::NORMAL { word_piece::written(text) } else { text.into() };
+            tokens.by_id[id] = Some((written, kind));
             Ok::<usize, Error>(id)
         };
         match &model["vocab"] {
@@ -183,7 +220,7 @@ impl<'a> Vocabulary<'a> {
                     put(text, &Value::from(id), kind::NORMAL)?;
                 }
             }
-            _ => return Err(self.wrong("model.vocab", "is no object and no list; BPE and unigram can be converted")),
+            _ => return Err(self.wrong("model.vocab", "is no object and no list; BPE, unigram and WordPiece can be converted")),
         }
         let mut added = HashMap::new();
         for token in self.tokenizer["added_tokens"].as_array().into_iter().flatten() {
@@ -217,7 +254,7 @@ impl<'a> Vocabulary<'a> {
             pairs.add("merges", Meta::Texts(lines));
         } else {
             let rank = |text: &str| ranks.get(text).copied().unwrap_or(merges.len());
-            let scores = tokens.by_id.iter().map(|token| token.map_or(0.0, |(text, _)| -(rank(text) as f32)));
+            let scores = tokens.by_id.iter().map(|token| token.as_ref().map_or(0.0, |(text, _)| -(rank(text) as f32)));
             pairs.add("scores", Meta::Floats(scores.collect()));
         }
         Ok(())
@@ -241,35 +278,16 @@ impl<'a> Vocabulary<'a> {
 
     /// The tokens that begin and end texts, and the like.
     fn roles(&self, tokens: &Tokens<'_>, pairs: &mut Pairs) {
-        // A token of `tokenizer_config.json` is its text, or an object that holds it.
-        let named = |role: &str| -> Option<usize> {
-            let token = &self.config[role];
-            tokens.added.get(token.as_str().or_else(|| token["content"].as_str())?).copied()
-        };
-        let numbered = |role: &str| -> Vec<usize> {
-            let of = |config: &Map<String, Value>| match config.get(role) {
-                Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_u64).collect(),
-                Some(id) => id.as_u64().into_iter().collect::<Vec<u64>>(),
-                None => vec![],
-            };
-            let all = of(&self.checkpoint.generation_config).into_iter().chain(of(&self.checkpoint.config));
-            all.filter_map(|id| usize::try_from(id).ok().filter(|id| *id < tokens.by_id.len())).collect()
-        };
-        let bos = named("bos_token").or_else(|| numbered("bos_token_id").first().copied());
-        let eos = named("eos_token").or_else(|| numbered("eos_token_id").first().copied());
-        let ends: BTreeSet<usize> = numbered("eos_token_id").into_iter().collect();
-        let roles = [
-            ("bos_token_id", bos),
-            ("eos_token_id", eos),
-            ("eot_token_id", ends.iter().copied().find(|id| Some(*id) != eos)),
-            ("padding_token_id", named("pad_token")),
-            ("unknown_token_id", named("unk_token").or_else(|| self.tokenizer["model"]["unk_id"].as_u64().map(|id| id as usize))),
-        ];
-        for (key, id) in roles {
-            if let Some(id) = id {
-                pairs.add(key, Meta::Unsigned(id as u64));
+        if self.model == Model::WordPiece {
+            for (key, role) in word_piece::ROLES {
+                if let Some(id) = self.beside.named(tokens, role).or_else(|| word_piece::usual(tokens, role)) {
+                    pairs.add(key, Meta::Unsigned(id as u64));
+                }
             }
+            return;
         }
+        let unknown = self.tokenizer["model"]["unk_id"].as_u64().map(|id| id as usize);
+        let (bos, eos) = self.beside.roles(tokens, [None; 2], unknown, pairs);
         pairs.add("add_bos_token", Meta::Bool(bos.is_some() && self.begins_with(bos)));
         if self.model == Model::Unigram {
             // For the others nothing is put behind a text.
@@ -291,11 +309,66 @@ impl<'a> Vocabulary<'a> {
         if let Some(id) = self.around(|single| single.first()) {
             return Some(id as usize) == bos;
         }
-        self.config["add_bos_token"] == true && self.tokenizer["post_processor"].is_null()
+        self.beside.config["add_bos_token"] == true && self.tokenizer["post_processor"].is_null()
+    }
+}
+
+/// What lies beside the file with the vocabulary.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    /// `tokenizer_config.json`.
+    pub(super) config: &'a Value,
+}
+
+impl Beside<'_> {
+    /// The added token that has a role in `tokenizer_config.json`, where a token is its text or an object that holds it.
+    fn named(&self, tokens: &Tokens<'_>, role: &str) -> Option<usize> {
+        let token = &self.config[role];
+        tokens.added.get(token.as_str().or_else(|| token["content"].as_str())?).copied()
+    }
+
+    /// Writes which tokens begin and end texts, and the like, and gives those that begin and end them. `of_file` and `unknown` are those that
+    /// the file with the vocabulary names.
+    pub(super) fn roles(
+        &self,
+        tokens: &Tokens<'_>,
+        of_file: [Option<usize>; 2],
+        unknown: Option<usize>,
+        pairs: &mut Pairs,
+    ) -> (Option<usize>, Option<usize>) {
+        let numbered = |role: &str| -> Vec<usize> {
+            let of = |config: &Map<String, Value>| match config.get(role) {
+                Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_u64).collect(),
+                Some(id) => id.as_u64().into_iter().collect::<Vec<u64>>(),
+                None => vec![],
+            };
+            let all = of(&self.checkpoint.generation_config).into_iter().chain(of(&self.checkpoint.config));
+            all.filter_map(|id| usize::try_from(id).ok().filter(|id| *id < tokens.by_id.len())).collect()
+        };
+        let role = |name: &str, of_file: Option<usize>| {
+            let first = || numbered(&format!("{name}_id")).first().copied();
+            self.named(tokens, name).or(of_file).or_else(first)
+        };
+        let (bos, eos) = (role("bos_token", of_file[0]), role("eos_token", of_file[1]));
+        let ends: BTreeSet<usize> = numbered("eos_token_id").into_iter().collect();
+        let roles = [
+            ("bos_token_id", bos),
+            ("eos_token_id", eos),
+            ("eot_token_id", ends.iter().copied().find(|id| Some(*id) != eos)),
+            ("padding_token_id", self.named(tokens, "pad_token")),
+            ("unknown_token_id", self.named(tokens, "unk_token").or(unknown)),
+        ];
+        for (key, id) in roles {
+            if let Some(id) = id {
+                pairs.add(key, Meta::Unsigned(id as u64));
+            }
+        }
+        (bos, eos)
     }
 
     /// Chat templates: a file of their own, one text, or a list of named ones.
-    fn templates(&self, pairs: &mut Pairs) -> Result<()> {
+    pub(super) fn templates(&self, pairs: &mut Pairs) -> Result<()> {
         const KEY: &str = "tokenizer.chat_template";
         let mut add = |key: String, text: &str| pairs.0.push((key, Meta::Text(text.into())));
         if let Some(text) = self.checkpoint.sidecar("chat_template.jinja")? {

@@ -4,7 +4,9 @@ use super::{
     Tokenizer,
     added::AddedToken,
     config::{self, Config},
-    hf, spm, tekken, tiktoken, word_list,
+    hf,
+    spm::{self, SentencePieces},
+    tekken, tiktoken, word_list,
 };
 use crate::{Error, Result};
 use onebit_formats::Checkpoint;
@@ -12,6 +14,25 @@ use std::collections::BTreeMap;
 
 /// What can hold a vocabulary, for messages.
 const NAMES: &str = "tokenizer.json, tekken.json, tokenizer.model, spiece.model, tiktoken.model, *.tiktoken, vocab.txt";
+
+/// What SentencePiece models are called.
+const SENTENCE_PIECE: [&str; 2] = ["tokenizer.model", "spiece.model"];
+
+/// The SentencePiece model that holds the vocabulary, where one does.
+pub(super) fn sentence_pieces(checkpoint: &Checkpoint) -> Result<Option<SentencePieces>> {
+    for name in ["tokenizer.json", "tekken.json"] {
+        if checkpoint.sidecar_bytes(name)?.is_some() {
+            return Ok(None);
+        }
+    }
+    for name in SENTENCE_PIECE {
+        if let Some(bytes) = checkpoint.sidecar_bytes(name)? {
+            let plain = !tiktoken::is_one(&bytes);
+            return plain.then(|| SentencePieces::read(name, &bytes)).transpose();
+        }
+    }
+    Ok(None)
+}
 
 /// Reads the first that is there of `tokenizer.json` and the others, and what lies beside it.
 pub(super) fn read(checkpoint: &Checkpoint) -> Result<Tokenizer> {
@@ -28,7 +49,7 @@ pub(super) fn read(checkpoint: &Checkpoint) -> Result<Tokenizer> {
     let config = Config::read(&folder, text.as_deref())?;
     let names = checkpoint.sidecar_names()?;
     let tables = names.iter().map(String::as_str).filter(|name| name.ends_with(".tiktoken"));
-    for name in ["tokenizer.model", "spiece.model", "tiktoken.model"].into_iter().chain(tables) {
+    for name in SENTENCE_PIECE.into_iter().chain(["tiktoken.model"]).chain(tables) {
         let Some(bytes) = checkpoint.sidecar_bytes(name)? else { continue };
         let (origin, stem) = (origin(name), name.rsplit_once('.').map_or(name, |(stem, _)| stem));
         if name.ends_with(".tiktoken") || tiktoken::is_one(&bytes) {

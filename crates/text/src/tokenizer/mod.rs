@@ -47,6 +47,8 @@ mod word_list;
 mod word_piece;
 
 pub use decode::Decoder;
+pub use spm::SentencePieces;
+pub use word_piece::LONGEST_WORD;
 
 use crate::{Error, Result};
 use added::{Added, AddedToken, Part};
@@ -124,6 +126,11 @@ impl Tokenizer {
             Source::Gguf => gguf::read(&checkpoint.metadata),
             Source::HuggingFace => folder::read(checkpoint),
         }
+    }
+
+    /// The SentencePiece model that [`Tokenizer::from_checkpoint`] reads; `None` where it reads another kind of file.
+    pub fn sentence_pieces(checkpoint: &Checkpoint) -> Result<Option<SentencePieces>> {
+        folder::sentence_pieces(checkpoint)
     }
 
     /// From the contents of `tokenizer.json`, and of `tokenizer_config.json`, which names the first and last tokens.

@@ -149,6 +149,52 @@ impl<'a> Piece<'a> {
     }
 }
 
+/// What a SentencePiece model says of its pieces and of what becomes of a text before it is cut, for those who write vocabularies in
+/// other forms.
+#[derive(Clone, Debug)]
+pub struct SentencePieces {
+    /// The file that says it.
+    pub file: String,
+    /// By id: the piece, its score, and its kind as `sentencepiece_model.proto` numbers them (GGUF has the same numbers).
+    pub pieces: Vec<(String, f32, i64)>,
+    /// Whether texts are cut into the most probable pieces; else pairs are merged (BPE).
+    pub unigram: bool,
+    /// Whether characters that are no pieces become bytes.
+    pub byte_fallback: bool,
+    /// Whether a text is read as if it began with a space.
+    pub prefix: bool,
+    /// Whether spaces around a text go, and several become one.
+    pub merged: bool,
+    /// Whether spaces are read as `▁`.
+    pub escaped: bool,
+    /// Whether words end with their space.
+    pub suffixed: bool,
+    /// Compiled rules of what characters become; empty where they are left alone.
+    pub charsmap: Vec<u8>,
+}
+
+impl SentencePieces {
+    /// Those of the file `name`.
+    ///
+    /// # Errors
+    /// Where `bytes` are no SentencePiece model.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self> {
+        let file = File::read(bytes).map_err(|what| Error::invalid(name, format!("the protocol buffer {what}")))?;
+        let pieces = file.pieces.iter().map(|piece| (piece.text.to_owned(), piece.score, piece.kind as i64)).collect();
+        Ok(Self {
+            file: name.to_owned(),
+            pieces,
+            unigram: file.model_type == 1,
+            byte_fallback: file.byte_fallback,
+            prefix: file.dummy,
+            merged: file.merge,
+            escaped: file.escape,
+            suffixed: file.suffix,
+            charsmap: file.charsmap.to_vec(),
+        })
+    }
+}
+
 /// Classes in transformers that give other ids than the file, or add other tokens.
 const OTHER_IDS: &[&str] = &[
     "Albert",

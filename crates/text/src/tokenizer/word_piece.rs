@@ -19,7 +19,7 @@ pub(crate) struct WordPiece {
 }
 
 /// Words of more characters are unknown, where the file does not say.
-pub(crate) const LONGEST_WORD: usize = 100;
+pub const LONGEST_WORD: usize = 100;
 
 impl WordPiece {
     /// `index` finds the model's tokens in `texts`; those that continue a word start with `prefix`.
