@@ -2,10 +2,11 @@
 
 use crate::{
     compile::{self, NARROW, Shape, Work},
-    driver::{Driver, DriverError, Sim, SimOptions},
-    executable::GpuExecutable,
+    driver::{Driver, DriverError, Sim, SimOptions, hip, hrx, library::Environment},
+    executable::{GpuExecutable, PATIENCE},
 };
 use onebit_plan::{Device, DeviceError, Executable, Limits, Memory, Model, Progress, Refused};
+use std::{path::PathBuf, time::Duration};
 
 type Open = Box<dyn Fn() -> Result<Box<dyn Driver>, DriverError> + Send + Sync>;
 
@@ -15,13 +16,53 @@ pub struct Gpu {
     open: Open,
     fuse: bool,
     narrow: usize,
+    patience: Duration,
 }
+
+/// What the kernels are made for.
+pub const ARCHITECTURE: &str = "gfx1151";
+
+/// The process's environment.
+pub(crate) const ENVIRONMENT: Environment<'static> = &|name| std::env::var_os(name);
 
 impl Gpu {
     /// The device in software, for development: exact, and some ten thousand times slower than the real one.
     #[must_use]
     pub fn sim(options: SimOptions) -> Self {
-        Self { name: "sim", open: Box::new(move || Ok(Box::new(Sim::new(options)))), fuse: true, narrow: NARROW }
+        Self::new("sim", Box::new(move || Ok(Box::new(Sim::new(options)))))
+    }
+
+    fn new(name: &'static str, open: Open) -> Self {
+        Self { name, open, fuse: true, narrow: NARROW, patience: PATIENCE }
+    }
+
+    /// The device that AMD's HIP runtime reaches; `library` is the runtime's file or folder, which is looked for otherwise.
+    #[must_use]
+    pub fn hip(library: Option<PathBuf>) -> Self {
+        let search = hip::search(library, ENVIRONMENT);
+        Self::new(hip::NAME, Box::new(move || hip::Hip::open(&search)?.session(ARCHITECTURE)))
+    }
+
+    /// The device that AMD's HRX runtime reaches; as [`hip`](Self::hip).
+    #[must_use]
+    pub fn hrx(library: Option<PathBuf>) -> Self {
+        let search = hrx::search(library, ENVIRONMENT);
+        Self::new(hrx::NAME, Box::new(move || hrx::Hrx::open(&search)?.session(ARCHITECTURE)))
+    }
+
+    /// An NVIDIA GPU, for development, with the PTX that `kernels/build.sh --ptx` has put into a folder.
+    #[cfg(feature = "cuda-dev")]
+    #[must_use]
+    pub fn cuda(ptx: PathBuf) -> Self {
+        use crate::driver::cuda;
+        Self::new(cuda::NAME, Box::new(move || cuda::session(ptx.clone(), ENVIRONMENT)))
+    }
+
+    /// The same device, given up when a step takes longer.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The same device with a packet for each op, to compare with.
@@ -95,6 +136,6 @@ impl Device for Gpu {
         })?;
         let driver = (self.open)()?;
         program.memory(&model.plan, &model.weights, limits).fits(driver.available())?;
-        Ok(Box::new(GpuExecutable::load(driver, model, program, (limits, self.narrow), progress)?))
+        Ok(Box::new(GpuExecutable::load(driver, model, program, (limits, self.narrow, self.patience), progress)?))
     }
 }

@@ -9,8 +9,8 @@ use crate::{
 use onebit_plan::{Batch, BatchForm, DeviceError, Executable, Limits, Model, Plan, Progress, State};
 use std::{collections::HashMap, time::Duration};
 
-/// How long a step may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a step may take where nobody says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Lists that are kept.
 const LISTS: usize = 64;
 /// Keys that a part of attention has: lists differ by the power of two of such parts that the longest sequence needs.
@@ -43,6 +43,8 @@ pub(crate) struct GpuExecutable {
     steps: u64,
     /// Tokens of the longest span without matrix instructions.
     narrow: usize,
+    /// How long a step may take.
+    patience: Duration,
     /// What was submitted with each slot of the ring.
     submitted: [Option<Ticket>; RING],
     rows: Vec<f32>,
@@ -56,7 +58,7 @@ impl GpuExecutable {
         mut driver: Box<dyn Driver>,
         model: Model,
         program: Program,
-        (limits, narrow): (&Limits, usize),
+        (limits, narrow, patience): (&Limits, usize, Duration),
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, DeviceError> {
         let d = driver.as_mut();
@@ -86,7 +88,7 @@ impl GpuExecutable {
             scratch.insert(*what, buffer);
         }
         let arena = d.allocate(program.layout.arena, "values")?;
-        let ring = d.allocate(RING * program.layout.slot_bytes, "arguments")?;
+        let ring = d.allocate_shared(RING * program.layout.slot_bytes, "arguments")?;
         let weights = weights::load(d, &model, &program.needs.weights, progress)?;
         let places = Places { arena, ring, weights, constants, scratch, states };
         let form = model.plan.batch_form();
@@ -99,6 +101,7 @@ impl GpuExecutable {
             lists: HashMap::new(),
             steps: 0,
             narrow,
+            patience,
             submitted: [None; RING],
             rows: vec![0.0; limits.outputs * model.plan.width()],
             bytes: vec![],
@@ -164,7 +167,7 @@ impl GpuExecutable {
     fn finish(&mut self) -> Result<(), DriverError> {
         for ticket in &mut self.submitted {
             if let Some(ticket) = ticket.take() {
-                self.driver.wait(ticket, PATIENCE)?;
+                self.driver.wait(ticket, self.patience)?;
             }
         }
         Ok(())
@@ -259,7 +262,7 @@ impl GpuExecutable {
             self.finish()?;
             let list = self.driver.record(&commands)?;
             let ticket = self.driver.submit(list)?;
-            self.driver.wait(ticket, PATIENCE)?;
+            self.driver.wait(ticket, self.patience)?;
             self.driver.forget(list);
             Ok(())
         };
@@ -319,7 +322,7 @@ impl Executable for GpuExecutable {
         self.steps += 1;
         let slot = (self.steps % RING as u64) as usize;
         if let Some(ticket) = self.submitted[slot].take() {
-            self.driver.wait(ticket, PATIENCE)?;
+            self.driver.wait(ticket, self.patience)?;
         }
         let shape = shape(batch, self.narrow, slot);
         self.write_inputs(batch, &shape.runs, slot)?;

@@ -21,9 +21,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("registry", &[]),
     ("quantize", &["formats", "quants"]),
     ("rdna", &[]),
+    ("standin", &["rdna"]),
 ];
 
-const UNSAFE: &[&str] = &["formats", "cpu", "rdna"];
+const UNSAFE: &[&str] = &["formats", "cpu", "gpu", "rdna", "standin"];
 
 fn manifests() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

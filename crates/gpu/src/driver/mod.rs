@@ -4,7 +4,15 @@
 //! step to step therefore lies in memory, where the host writes it, and not in the commands. Kernels take pointers first, then 32-bit
 //! numbers: HRX passes pointers as bindings and numbers as constants, HIP both as one block of arguments.
 
+#[cfg(feature = "cuda-dev")]
+pub mod cuda;
+pub mod hip;
+pub mod hrx;
+pub mod library;
+pub mod probe;
+mod session;
 mod sim;
+mod streams;
 
 pub use sim::{Sim, SimOptions};
 
@@ -50,6 +58,9 @@ pub enum DriverError {
         /// Bytes left.
         available: usize,
     },
+    /// A call of the driver's library has failed.
+    #[error("{0}")]
+    Failed(String),
     /// The device has not finished in time.
     #[error("the device has not finished: {0}")]
     Timeout(String),
@@ -70,6 +81,8 @@ pub struct DeviceInfo {
     pub architecture: String,
     /// Bytes of memory in all.
     pub memory: usize,
+    /// What drives it: version and file of the library, or nothing where there is none.
+    pub driver: String,
 }
 
 macro_rules! ids {
@@ -134,7 +147,7 @@ pub struct Times {
 
 /// A device and its driver.
 pub trait Driver: Send {
-    /// The driver's name: `sim`.
+    /// The driver's name: `sim`, `hip`.
     fn name(&self) -> &'static str;
     /// The device.
     fn device(&self) -> &DeviceInfo;
@@ -142,6 +155,11 @@ pub trait Driver: Send {
     fn available(&self) -> usize;
     /// Gives memory, whose start is a multiple of 256 and whose contents are not defined; `what` is for messages.
     fn allocate(&mut self, bytes: usize, what: &str) -> Result<Buffer, DriverError>;
+    /// As [`allocate`](Self::allocate), for what the host writes often and the device reads once: without a copy, where their memory is
+    /// one.
+    fn allocate_shared(&mut self, bytes: usize, what: &str) -> Result<Buffer, DriverError> {
+        self.allocate(bytes, what)
+    }
     /// Gives memory back. No submission uses it any more.
     fn free(&mut self, buffer: Buffer);
     /// Copies to the device; done when it returns. No submission uses the place meanwhile.

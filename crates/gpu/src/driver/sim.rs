@@ -59,7 +59,7 @@ impl Sim {
         let SimOptions { memory, threads, checks, most_instructions } = options;
         let checks = if checks { Checks::ALL } else { Checks::NONE };
         Self {
-            info: DeviceInfo { name: "gfx1151 in software".into(), architecture: "gfx1151".into(), memory },
+            info: DeviceInfo { name: "gfx1151 in software".into(), architecture: "gfx1151".into(), memory, driver: String::new() },
             device: rdna::Device::new(Options { threads, checks, max_instructions: most_instructions, ..Options::default() }),
             buffers: BTreeMap::new(),
             used: 0,
